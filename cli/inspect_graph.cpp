@@ -154,7 +154,8 @@ void print_runtime(const runtime::Lowered& lowered) {
 
 /// A drawing of many nodes: its first lines, and how many there are more.
 void print_page(const std::string& drawing, bool all) {
-  constexpr std::ptrdiff_t kPage = 60, kLongest = 240;  // lines; what is not much longer than a page is printed whole
+  constexpr std::ptrdiff_t kPage = 60,
+                           kLongest = 240;  // lines; what is not much longer than a page is printed whole
   const std::ptrdiff_t lines = std::ranges::count(drawing, '\n');
   if (all || lines <= kLongest) {
     std::cout << drawing;

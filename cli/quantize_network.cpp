@@ -78,7 +78,8 @@ std::string text_of_other_floats(const Graph& graph) {
 
 NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
   if (!models::is_checkpoint(input)) {
-    NetworkSource source{.tensors = {}, .graph = graph::plain_constants(graph::read_onnx(input)), .paths = {input}};
+    NetworkSource source{
+        .tensors = {}, .graph = graph::plain_constants(graph::read_onnx(input)), .paths = {input}};
     if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
     note_foreign_operators(source.graph, notes);

@@ -25,18 +25,23 @@ void note_shapes(const graph::Graph& graph, Notes& notes) {
 std::string note_of_foreign_operators(const graph::Graph& graph) {
   std::map<std::string, std::pair<std::size_t, std::string>> domains;  // how many nodes, and the first
   for (const graph::Node& node : graph.nodes) {
-    if (node.domain.empty() || node.domain == graph::kQonnxDomain || node.domain == graph::kChannelsLastDomain) continue;
+    if (node.domain.empty() || node.domain == graph::kQonnxDomain ||
+        node.domain == graph::kChannelsLastDomain)
+      continue;
     auto& [count, first] = domains[node.domain];
     if (++count == 1) first = text_of(node);
   }
   std::string text;
   for (const auto& [domain, found] : domains) {
-    text += (text.empty() ? "" : "; ") + count_text(found.first, "node") + " of the domain " + quote_text(domain) +
-            " (the first is " + found.second + ")";
+    text += (text.empty() ? "" : "; ") + count_text(found.first, "node") + " of the domain " +
+            quote_text(domain) + " (the first is " + found.second + ")";
   }
   if (text.empty()) return text;
-  return text + ": operators that are neither ONNX's nor QONNX's stay as they are; Crumb does not run them, and of other tools only " +
-         "those that have them (" + (domains.contains("com.microsoft") ? "onnxruntime has com.microsoft" : "a library of their own") +
+  return text +
+         ": operators that are neither ONNX's nor QONNX's stay as they are; Crumb does not run them, and of "
+         "other tools only " +
+         "those that have them (" +
+         (domains.contains("com.microsoft") ? "onnxruntime has com.microsoft" : "a library of their own") +
          ")";
 }
 

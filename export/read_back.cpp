@@ -148,7 +148,8 @@ bool is_same_definition(const Graph& before, const Node& a, const Graph& after, 
   if (a.op != b.op || a.attributes != b.attributes || a.inputs.size() != b.inputs.size()) return false;
   for (std::size_t i = 0; i < a.inputs.size(); ++i) {
     const Tensor *x = graph::constant_input(before, a, i), *y = graph::constant_input(after, b, i);
-    if (!x || !y || x->shape() != y->shape() || !(x->shares_with(*y) || (x->size() == 1 && *x == *y))) return false;
+    if (!x || !y || x->shape() != y->shape() || !(x->shares_with(*y) || (x->size() == 1 && *x == *y)))
+      return false;
   }
   return true;
 }
@@ -182,7 +183,9 @@ struct Asked {
       if (is_qonnx_quantizer(node) || is_thresholds(node)) quantizers.push_back(&node);
     }
   }
-  bool is_of_constant(const Node& node) const { return node.has_input(0) && constants.is_constant(node.inputs[0]); }
+  bool is_of_constant(const Node& node) const {
+    return node.has_input(0) && constants.is_constant(node.inputs[0]);
+  }
 };
 
 /// Part by part where both are cut alike.
@@ -243,8 +246,8 @@ void expect_same_quantizers(const Graph& meant, const Graph& found) {
   }
   for (std::size_t i = 0; i < mine.quantizers.size(); ++i) {
     const Node &a = *mine.quantizers[i], &b = *theirs.quantizers[i];
-    std::string text =
-        difference(meaning_without_constant(mine.constants, a), meaning_without_constant(theirs.constants, b));
+    std::string text = difference(meaning_without_constant(mine.constants, a),
+                                  meaning_without_constant(theirs.constants, b));
     if (text.empty() && mine.is_of_constant(a) != theirs.is_of_constant(b))
       text = mine.is_of_constant(a) ? "it quantizes no constant" : "it quantizes a constant";
     if (text.empty() && mine.is_of_constant(a)) text = difference_of_constants(mine, a, theirs, b);
@@ -269,7 +272,8 @@ void expect_same_constants(const Graph& before, const Graph& after) {
   const Asked old_values(before), new_values(after);
   std::map<std::int64_t, const Node*> made;  // mark -> quantizer
   for (const Node& node : before.nodes) {
-    if (node.has(kMark) && old_values.constants.is_constant(node.outputs[0])) made[node.int_or(kMark, 0)] = &node;
+    if (node.has(kMark) && old_values.constants.is_constant(node.outputs[0]))
+      made[node.int_or(kMark, 0)] = &node;
   }
   for (const Node& node : after.nodes) {
     if (!is_qonnx_quantizer(node)) continue;
@@ -302,7 +306,8 @@ void expect_same_values(const Asked& lowered, const std::string& name, const std
     const std::size_t end = std::min(meant.size(), at + narrow.size());
     const std::vector<double> wide(meant.begin() + static_cast<std::ptrdiff_t>(at),
                                    meant.begin() + static_cast<std::ptrdiff_t>(end));
-    if (auto text = first_difference(wide, narrow); !text.empty()) fail(what, (of_levels ? "codes: " : "values: ") + text);
+    if (auto text = first_difference(wide, narrow); !text.empty())
+      fail(what, (of_levels ? "codes: " : "values: ") + text);
     at = end;
   }
   if (at != meant.size())

@@ -111,9 +111,8 @@ WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOpti
       .weights_as_float = options.weights_as_float,
       .arithmetic = options.allow_arithmetic ? Arithmetic::kWhereNeeded : Arithmetic::kNone};
   const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &qcdq) : least_qcdq(source, wanted, qcdq);
-  graph::write_onnx(made, path, [&](const Graph& found) {
-    expect_same_quantizers(from_qcdq(made), from_qcdq(found));
-  });
+  graph::write_onnx(made, path,
+                    [&](const Graph& found) { expect_same_quantizers(from_qcdq(made), from_qcdq(found)); });
   WriteReport report = report_of(source, made.opset());
   note(report, "QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ",
        qcdq.ties);

@@ -21,7 +21,7 @@ struct ResizeRule {
 
 struct ResizedAxis {
   std::int64_t in = 0, out = 0;
-  float scale = 1;            ///< out / in, where the sizes were given; the scale that was asked for otherwise
+  float scale = 1;           ///< out / in, where the sizes were given; the scale that was asked for otherwise
   float start = 0, end = 1;  ///< of the region of interest, for tf_crop_and_resize
 
   /// Nothing happens on the axis.

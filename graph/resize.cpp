@@ -98,7 +98,8 @@ bool is_old(const Node& node) { return node.op == "Upsample" || node.version < 1
 std::vector<float> stated_scales(const Node& node, std::size_t rank) {
   if (node.version >= 7) return node.floats_or("scales", {});
   if (rank != 4)
-    fail_resize(node, "before operator set 7: expected an input of rank 4, found rank " + std::to_string(rank));
+    fail_resize(node,
+                "before operator set 7: expected an input of rank 4, found rank " + std::to_string(rank));
   return {1, 1, node.float_or("height_scale", 1), node.float_or("width_scale", 1)};
 }
 
@@ -141,7 +142,8 @@ ResizeRule resize_rule(const Node& node) {
 }
 
 ResizePlan plan_resize(const Node& node, std::span<const std::int64_t> shape, const ResizeInputs& inputs) {
-  ResizePlan plan{.rule = resize_rule(node), .axes = {}, .extrapolation = node.float_or("extrapolation_value", 0)};
+  ResizePlan plan{
+      .rule = resize_rule(node), .axes = {}, .extrapolation = node.float_or("extrapolation_value", 0)};
   for (const std::int64_t size : shape) plan.axes.push_back({.in = size, .out = size});
   const std::vector<std::size_t> axes = resized_axes(node, shape.size());
   if (is_old(node)) {
@@ -149,14 +151,14 @@ ResizePlan plan_resize(const Node& node, std::span<const std::int64_t> shape, co
   } else {
     const bool scaled = !inputs.scales.empty(), sized = !inputs.sizes.empty();
     if (scaled == sized && !axes.empty())
-      fail_resize(node, scaled ? "expected scales or sizes, found both" : "expected scales or sizes, found neither");
+      fail_resize(
+          node, scaled ? "expected scales or sizes, found both" : "expected scales or sizes, found neither");
     if (scaled) scale_axes(node, plan, axes, inputs.scales);
     if (sized) size_axes(node, plan, axes, inputs.sizes);
     crop_axes(node, plan, axes, inputs.region);
   }
   for (const ResizedAxis& axis : plan.axes) {
-    if (axis.in == 0 && axis.out > 0)
-      fail_resize(node, "cannot resize an empty axis of " + text_of(shape));
+    if (axis.in == 0 && axis.out > 0) fail_resize(node, "cannot resize an empty axis of " + text_of(shape));
   }
   return plan;
 }

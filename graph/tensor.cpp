@@ -100,7 +100,9 @@ Tensor Tensor::ints(std::vector<std::int64_t> shape, std::span<const std::int64_
 class Tensor::Unread {
  public:
   Unread(std::int64_t size, std::function<std::vector<float>()> read)
-      : size_(size), bytes_(static_cast<std::uint64_t>(size) * sizeof(float)), read_floats_(std::move(read)) {}
+      : size_(size),
+        bytes_(static_cast<std::uint64_t>(size) * sizeof(float)),
+        read_floats_(std::move(read)) {}
   Unread(std::int64_t size, std::uint64_t bytes, std::function<std::vector<std::byte>()> read)
       : size_(size), bytes_(bytes), read_bytes_(std::move(read)) {}
 
@@ -141,8 +143,8 @@ class Tensor::Unread {
     }
     const auto bytes = std::make_shared<const std::vector<std::byte>>(read_bytes_());
     if (bytes->size() != bytes_)
-      throw Error("a tensor of " + std::to_string(bytes_) + " bytes was read, and " + std::to_string(bytes->size()) +
-                  " came");
+      throw Error("a tensor of " + std::to_string(bytes_) + " bytes was read, and " +
+                  std::to_string(bytes->size()) + " came");
     return {bytes, std::span(*bytes)};
   }
 

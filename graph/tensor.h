@@ -51,7 +51,7 @@ class Tensor {
   std::int64_t rank() const { return static_cast<std::int64_t>(shape_.size()); }
   std::int64_t size() const { return size_; }  ///< elements
   std::span<const std::byte> bytes() const;
-  HeldBytes held() const;  ///< the same, and what is unread is read for it alone
+  HeldBytes held() const;            ///< the same, and what is unread is read for it alone
   std::uint64_t byte_count() const;  ///< how many those are, which reads nothing
   bool is_unread() const;            ///< its values lie elsewhere, and bytes() was not called
 

@@ -34,10 +34,12 @@ bool leaves_out(const Node& node) {
 void optional_inputs(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     for (const std::size_t i : empty_inputs(subject.graph(), node))
-      report.add(node, "its input " + std::to_string(i) + " is a constant without elements, expected none", true);
+      report.add(node, "its input " + std::to_string(i) + " is a constant without elements, expected none",
+                 true);
     if (has_both(subject.graph(), node))
-      report.add(node, "it resizes to sizes in operator set " + std::to_string(node.version) +
-                           ", where qonnx gives it scales, too; expected operator set 13 or later",
+      report.add(node,
+                 "it resizes to sizes in operator set " + std::to_string(node.version) +
+                     ", where qonnx gives it scales, too; expected operator set 13 or later",
                  false);
   }
 }

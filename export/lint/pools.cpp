@@ -88,7 +88,8 @@ void round_down(const Graph& graph, Node& node) {
 void add_reshape(Graph& graph, const Node& pool, const std::string& from, const std::string& to,
                  const Ints& shape) {
   const std::string name = graph.unused_node_name(pool.name + "_reshape");
-  const std::string target = graph::add_constant(graph, name + "_shape", Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
+  const std::string target = graph::add_constant(
+      graph, name + "_shape", Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
   graph.nodes.push_back({.name = name,
                          .op = "Reshape",
                          .domain = "",
@@ -102,11 +103,13 @@ void add_reshape(Graph& graph, const Node& pool, const std::string& from, const 
 void widen(Graph& graph, std::size_t at) {
   const Node narrow = graph.nodes[at];
   Node made = narrow;
-  for (const auto& [name, first] : {std::pair("kernel_shape", 1), {"strides", 1}, {"dilations", 1}, {"pads", 0}}) {
+  for (const auto& [name, first] :
+       {std::pair("kernel_shape", 1), {"strides", 1}, {"dilations", 1}, {"pads", 0}}) {
     Ints values = narrow.ints_or(name, {});
     if (values.empty()) continue;
     values.insert(values.begin(), first);
-    if (values.size() == 3) values.insert(values.begin() + 2, first);  // pads: where each axis begins, then where it ends
+    if (values.size() == 3)
+      values.insert(values.begin() + 2, first);  // pads: where each axis begins, then where it ends
     made.attributes[name] = values;
   }
   const auto wide = [&](const std::string& value) {
@@ -116,8 +119,9 @@ void widen(Graph& graph, std::size_t at) {
   };
   const auto wide_value = [&](const std::string& value) {
     const Ints sizes = wide(value);
-    return graph::add_value(graph, value + "_wide",
-                            {.type = graph.find(value)->type, .shape = Shape(sizes.begin(), sizes.end()), .annotations = {}});
+    return graph::add_value(
+        graph, value + "_wide",
+        {.type = graph.find(value)->type, .shape = Shape(sizes.begin(), sizes.end()), .annotations = {}});
   };
   made.inputs[0] = wide_value(narrow.inputs[0]);
   made.outputs[0] = wide_value(narrow.outputs[0]);
@@ -132,7 +136,8 @@ void max_pools(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const std::string fault = fault_of_max_pool(subject.graph(), node);
     if (!fault.empty())
-      report.add(node, fault, is_known(subject.graph(), input_of(node, 0)) && is_known(subject.graph(), output_of(node)));
+      report.add(node, fault,
+                 is_known(subject.graph(), input_of(node, 0)) && is_known(subject.graph(), output_of(node)));
   }
 }
 

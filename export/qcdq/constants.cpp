@@ -53,8 +53,8 @@ Why QcdqWriter::constant_quant(std::size_t at, const QuantParameters& parameters
   if (!parameters.has_whole_bits()) return "has a bit width that is no whole number from 1 to 32";
   const IntegerRange range = parameters.range();
   if (range.bits == 1 && range.narrow) return "has one bit, narrow: 0 alone";
-  const auto linear = linear_parameters(parameters.scale, parameters.zero,
-                                        Shape(shape.begin(), shape.end()), opset_);
+  const auto linear =
+      linear_parameters(parameters.scale, parameters.zero, Shape(shape.begin(), shape.end()), opset_);
   if (!linear.ok()) return linear.failure().message;
   const auto container = container_of(range, linear.value(), true);
   if (!container.ok()) return container.failure().message;
@@ -75,8 +75,8 @@ Why QcdqWriter::constant_quant(std::size_t at, const QuantParameters& parameters
 Why QcdqWriter::constant_bipolar(const Node& node, const ConstantValue& scale) {
   const graph::ConstantParts data(graph_, constants_, links_, node.inputs[0]);
   const std::vector<std::int64_t> shape = shape_of_constant(graph_, constants_, node.inputs[0]);
-  const auto linear = linear_parameters(scale, ConstantValue{.values = {0}},
-                                        Shape(shape.begin(), shape.end()), opset_);
+  const auto linear =
+      linear_parameters(scale, ConstantValue{.values = {0}}, Shape(shape.begin(), shape.end()), opset_);
   if (!linear.ok()) return linear.failure().message;
   const auto made_of = [&](const ConstantValue& part, std::size_t begin, std::size_t end) {
     const ConstantValue rows = graph::rows_of(scale, shape, begin, end);
@@ -108,13 +108,15 @@ std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node,
   return known && known->shape == merged ? std::optional(consumers[0]) : std::nullopt;
 }
 
-Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data, const std::vector<std::int64_t>& shape,
-                         const MadeOfRows& made_of, Chain chain, std::optional<std::size_t> reshape) {
+Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
+                         const std::vector<std::int64_t>& shape, const MadeOfRows& made_of, Chain chain,
+                         std::optional<std::size_t> reshape) {
   const BroadcastParameters spread = broadcast(chain.parameters, Shape(shape.begin(), shape.end()));
   auto at = StridedIndex::broadcast(shape, spread.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   const bool as_floats = options_.weights_as_float && chain.container != ElementType::kInt32;
-  const bool is_packed = graph::info(chain.container).bits < 8;  // several codes a byte, whose parts do not join
+  const bool is_packed =
+      graph::info(chain.container).bits < 8;  // several codes a byte, whose parts do not join
   std::vector<std::int64_t> codes;
   std::vector<std::byte> bytes;
   std::vector<float> values;
@@ -130,7 +132,8 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data, con
     for (std::size_t i = 0; i < found.integers.size(); ++i, at->next()) {
       if (!std::isfinite(found.integers[i])) return "is of a constant that holds NaN";
       // Only 2^31 is beyond the type that carries it: the upper bound of 32 bits in float32.
-      codes.push_back(std::min(static_cast<std::int64_t>(found.integers[i]), bounds_of(chain.container).high));
+      codes.push_back(
+          std::min(static_cast<std::int64_t>(found.integers[i]), bounds_of(chain.container).high));
       const std::int64_t code = codes[first + i];
       const float scale = spread.scale[at->at()], zero = spread.zero[spread.zero.size() == 1 ? 0 : at->at()];
       if (dequantized(code, zero, scale) != found.values[i]) {
@@ -165,9 +168,10 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data, con
   replaces(node);
   chain.quantizes = as_floats;
   chain.data = as_floats ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, values))
-               : is_packed ? out_.constant(chain.name + "_integers", integers(chain.container, written, codes))
-                           : out_.constant(chain.name + "_integers",
-                                           graph::Tensor(chain.container, written, std::move(bytes)));
+               : is_packed
+                   ? out_.constant(chain.name + "_integers", integers(chain.container, written, codes))
+                   : out_.constant(chain.name + "_integers",
+                                   graph::Tensor(chain.container, written, std::move(bytes)));
   emit(chain);
   if (chain.is_bipolar) {
     bipolar_names_[out_.last_node_name()] = node.op == "BipolarQuant" ? "BipolarQuant" : "Quant";

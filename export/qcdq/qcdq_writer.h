@@ -60,10 +60,11 @@ class QcdqWriter {
   Why constant_quant(std::size_t at, const QuantParameters& parameters);
   Why constant_bipolar(const graph::Node& node, const graph::ConstantValue& scale);
   /// What the quantizer makes of the rows [begin, end) of its data.
-  using MadeOfRows = std::function<Result<graph::Quantized>(const graph::ConstantValue& data, std::size_t begin,
-                                                            std::size_t end)>;
-  Why constant(const graph::Node& node, const graph::ConstantParts& data, const std::vector<std::int64_t>& shape,
-               const MadeOfRows& made_of, Chain chain, std::optional<std::size_t> reshape);
+  using MadeOfRows = std::function<Result<graph::Quantized>(const graph::ConstantValue& data,
+                                                            std::size_t begin, std::size_t end)>;
+  Why constant(const graph::Node& node, const graph::ConstantParts& data,
+               const std::vector<std::int64_t>& shape, const MadeOfRows& made_of, Chain chain,
+               std::optional<std::size_t> reshape);
   bool has_constant_data(const graph::Node& node) const;
   std::optional<std::size_t> merging_reshape(const graph::Node& node, const std::vector<std::int64_t>& shape,
                                              const LinearParameters& parameters) const;

@@ -104,7 +104,8 @@ class TensorRows {
     if (rows_ == 0 || whole.shape.size() != tensor_.shape().size() || whole.shape[0] != tensor_.shape()[0])
       return whole;
     const auto all = static_cast<std::size_t>(whole.shape[0]);
-    const std::size_t begin = part * rows_, end = std::min(all, begin + rows_), width = whole.scale.size() / all;
+    const std::size_t begin = part * rows_, end = std::min(all, begin + rows_),
+                      width = whole.scale.size() / all;
     BroadcastParameters made{.scale = {}, .zero = {}, .shape = whole.shape};
     made.shape[0] = static_cast<std::int64_t>(end - begin);
     const auto cut = [&](const std::vector<float>& from) {
@@ -145,7 +146,8 @@ std::optional<std::vector<std::int64_t>> codes_of(const Tensor& piece, const Int
 
 /// What a quantizer of the constant takes in, if every float is the usual one.
 template <class Quantizer>
-std::vector<float> usual_values(const Tensor& tensor, const IntegerSource& source, const Quantizer& quantizer) {
+std::vector<float> usual_values(const Tensor& tensor, const IntegerSource& source,
+                                const Quantizer& quantizer) {
   if (source.quantize) return tensor.to_floats();
   const TensorRows rows(tensor);
   auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
@@ -154,8 +156,8 @@ std::vector<float> usual_values(const Tensor& tensor, const IntegerSource& sourc
   for (std::size_t part = 0; part < rows.count(); ++part) {
     for (const std::int64_t code : rows.part(part).to_ints()) {
       const auto clamped = static_cast<float>(std::clamp(code, source.bounds.low, source.bounds.high));
-      values.push_back(input_of(clamped, quantizer.parameters.scale[at->at()], quantizer.parameters.zero[at->at()],
-                                quantizer.op == "BipolarQuant"));
+      values.push_back(input_of(clamped, quantizer.parameters.scale[at->at()],
+                                quantizer.parameters.zero[at->at()], quantizer.op == "BipolarQuant"));
       at->next();
     }
   }
@@ -205,7 +207,8 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
     const bool computes = values.empty();
     for (std::size_t i = 0; i < codes->size(); ++i) {
       const auto [scale, zero] = next_parameters(for_values);
-      if (computes) values.push_back(input_of(static_cast<float>((*codes)[i]), scale, zero, is_bipolar_quant));
+      if (computes)
+        values.push_back(input_of(static_cast<float>((*codes)[i]), scale, zero, is_bipolar_quant));
     }
     const auto made = check.all(values, piece.shape(), rows.parameters(quantizer.parameters, part));
     if (!made.ok()) return made.failure().message;
@@ -269,8 +272,7 @@ void QcdqReader::emit_constant(const Node& node, const Tensor& values, const Lin
       linear.block > 1 && linear.shape[axis] > 1 && shape[axis] == linear.shape[axis] * linear.block;
   const std::string name = name_of(node);
   if (!has_groups) {
-    emit(node, out_.constant(name + "_values", values), quantizer,
-         node.outputs[0]);
+    emit(node, out_.constant(name + "_values", values), quantizer, node.outputs[0]);
     return;
   }
   const std::vector<std::int64_t> whole = shape;

@@ -55,8 +55,8 @@ Graph to_qonnx(Graph graph, const QonnxOptions& options) {
   Graph lowered = graph::lower_quantized(graph);
   expect_same_codes(graph, lowered);
   graph = graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes);
-  graph = graph::to_float32(std::move(graph), options.profile == Profile::kQonnx ? graph::Ends::kKept
-                                                                                 : graph::Ends::kFloat32);
+  graph = graph::to_float32(std::move(graph),
+                            options.profile == Profile::kQonnx ? graph::Ends::kKept : graph::Ends::kFloat32);
   graph = graph::fold_known(std::move(graph));
   const std::int64_t opset = options.opset > 0 ? options.opset : graph::least_opset(graph, kUsualOpset);
   // Bodies of newer operators compute with shapes.

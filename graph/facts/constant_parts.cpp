@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kLeastCut = 1 << 20;  // elements of what is cut, and of a part
 
 /// The initializer that the value is, or is quantized from; null for others.
-const Tensor* data_behind(const Graph& graph, const Links& links, const std::string& value, const Node*& node) {
+const Tensor* data_behind(const Graph& graph, const Links& links, const std::string& value,
+                          const Node*& node) {
   if (const Tensor* tensor = graph.constant(value)) return tensor;
   const std::size_t producer = links.producer(value);
   if (producer == Links::kNone || !is_quantizer(graph.nodes[producer])) return nullptr;
@@ -25,7 +26,8 @@ ConstantParts::ConstantParts(const Graph& graph, const ConstantValues& constants
                              const std::string& value)
     : constants_(constants), value_(value) {
   const Tensor* tensor = data_behind(graph, links, value, node_);
-  if (!tensor || tensor->type() != ElementType::kFloat || tensor->size() < 2 * kLeastCut || tensor->shape()[0] < 2)
+  if (!tensor || tensor->type() != ElementType::kFloat || tensor->size() < 2 * kLeastCut ||
+      tensor->shape()[0] < 2)
     return;
   if (node_) {
     for (std::size_t i = 0; i < node_->inputs.size(); ++i) {
@@ -67,9 +69,11 @@ ConstantValue rows_of(const ConstantValue& whole, std::span<const std::int64_t> 
   return made;
 }
 
-std::optional<ConstantValue> ConstantParts::made_by(const Node& node, std::size_t i, std::vector<double> data) const {
+std::optional<ConstantValue> ConstantParts::made_by(const Node& node, std::size_t i,
+                                                    std::vector<double> data) const {
   ConstantValue x{.shape = shape_, .values = std::move(data)};
-  x.shape[0] = static_cast<std::int64_t>(x.values.size() / (data_.size() / static_cast<std::size_t>(shape_[0])));
+  x.shape[0] =
+      static_cast<std::int64_t>(x.values.size() / (data_.size() / static_cast<std::size_t>(shape_[0])));
   ConstantInputs inputs{std::make_shared<const ConstantValue>(std::move(x))};
   for (std::size_t input = 1; input < parameters_.size(); ++input) inputs.push_back(parameter(input, i));
   return constant_from_qonnx(node, inputs);
@@ -80,12 +84,13 @@ std::optional<ConstantValue> ConstantParts::part(std::size_t i) const {
   const auto data = data_of(i);
   if (node_) return made_by(*node_, i, {data.begin(), data.end()});
   ConstantValue made{.shape = shape_, .values = {data.begin(), data.end()}};
-  made.shape[0] = static_cast<std::int64_t>(data.size() / (data_.size() / static_cast<std::size_t>(shape_[0])));
+  made.shape[0] =
+      static_cast<std::int64_t>(data.size() / (data_.size() / static_cast<std::size_t>(shape_[0])));
   return made;
 }
 
-std::optional<std::vector<float>> floats_of(const Graph& graph, const ConstantValues& constants, const Links& links,
-                                            const std::string& value) {
+std::optional<std::vector<float>> floats_of(const Graph& graph, const ConstantValues& constants,
+                                            const Links& links, const std::string& value) {
   const ConstantParts parts(graph, constants, links, value);
   std::vector<float> all;
   for (std::size_t i = 0; i < parts.count(); ++i) {

@@ -18,7 +18,8 @@ class ConstantParts {
  public:
   /// `value`: a constant of the graph, which stays as it is, as `constants` does. What a quantizer of QONNX makes of an
   /// initializer, and an initializer itself, are cut along axis 0 where they are large; of others there is one part.
-  ConstantParts(const Graph& graph, const ConstantValues& constants, const Links& links, const std::string& value);
+  ConstantParts(const Graph& graph, const ConstantValues& constants, const Links& links,
+                const std::string& value);
 
   std::size_t count() const { return count_; }
   bool is_cut() const { return rows_ > 0; }
@@ -48,10 +49,11 @@ class ConstantParts {
 };
 
 /// Rows [begin, end) of a value that broadcasts to `shape`, whose axis 0 is cut so; all of one that is the same for all rows.
-ConstantValue rows_of(const ConstantValue& whole, std::span<const std::int64_t> shape, std::size_t begin, std::size_t end);
+ConstantValue rows_of(const ConstantValue& whole, std::span<const std::int64_t> shape, std::size_t begin,
+                      std::size_t end);
 
 /// All values of a constant, in memory of little more than theirs; nothing where ConstantValues does not know them.
-std::optional<std::vector<float>> floats_of(const Graph& graph, const ConstantValues& constants, const Links& links,
-                                            const std::string& value);
+std::optional<std::vector<float>> floats_of(const Graph& graph, const ConstantValues& constants,
+                                            const Links& links, const std::string& value);
 
 }  // namespace crumb::graph

@@ -16,8 +16,8 @@ struct ToProtoOptions {
   std::int64_t most_elements = -1;
   bool keep_opaque = false;
   bool without_initializers = false;  ///< whoever writes them does so one by one
-  bool states_initializers = false;  ///< their types and shapes stand among those of values, too
-  bool quantized_as_inputs = false;  ///< else constants that are kept as codes are an Error
+  bool states_initializers = false;   ///< their types and shapes stand among those of values, too
+  bool quantized_as_inputs = false;   ///< else constants that are kept as codes are an Error
 };
 onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options = {});
 

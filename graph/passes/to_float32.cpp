@@ -18,7 +18,8 @@ constexpr auto kFloatNumber = static_cast<std::int64_t>(ElementType::kFloat);
 /// Attributes whose number is an element type.
 constexpr auto kTypeAttributes = std::to_array<std::string_view>(
     {"to", "dtype", "output_datatype", "output_dtype", "stash_type", "softmax_precision", "precision"});
-constexpr std::int64_t kLeastUnread = 1 << 16;  // elements of a constant that is converted each time it is read
+constexpr std::int64_t kLeastUnread = 1
+                                      << 16;  // elements of a constant that is converted each time it is read
 
 std::vector<float> narrowed_floats(const Tensor& tensor) {
   std::vector<float> values = tensor.to_floats();
@@ -67,7 +68,8 @@ Node cast_node(Graph& graph, const std::string& from, const std::string& to, Ele
 std::map<std::string, ElementType> types_of(const Graph& graph, const std::vector<std::string>& names) {
   std::map<std::string, ElementType> types;
   for (const std::string& name : names) {
-    if (const Value* value = graph.find(name); value && is_other_float(value->type)) types[name] = value->type;
+    if (const Value* value = graph.find(name); value && is_other_float(value->type))
+      types[name] = value->type;
   }
   return types;
 }
@@ -91,7 +93,8 @@ void keep_output(Graph& graph, const std::string& name, ElementType type) {
     std::ranges::replace(node.inputs, name, made);
     std::ranges::replace(node.outputs, name, made);
   }
-  if (const auto constant = graph.initializers.extract(name)) graph.initializers.emplace(made, constant.mapped());
+  if (const auto constant = graph.initializers.extract(name))
+    graph.initializers.emplace(made, constant.mapped());
   graph.values[name].type = type;
   graph.nodes.push_back(cast_node(graph, made, name, type));
 }

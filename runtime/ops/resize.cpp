@@ -1,8 +1,9 @@
 // Resize and Upsample: elements moved to the nearest place, or sums of the elements around one, axis by axis.
+#include "graph/resize.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "graph/resize.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -72,8 +73,8 @@ void resize_nearest(Call& call, const ResizePlan& plan) {
 }
 
 /// [before, in, after] -> [before, out, after].
-std::vector<double> blended(const std::vector<double>& x, std::int64_t before, std::int64_t in, std::int64_t after,
-                            const Taps& taps, double extrapolation) {
+std::vector<double> blended(const std::vector<double>& x, std::int64_t before, std::int64_t in,
+                            std::int64_t after, const Taps& taps, double extrapolation) {
   const auto out = static_cast<std::int64_t>(taps.places.size()) / taps.taps;
   std::vector<double> made(static_cast<std::size_t>(before * out * after));
   double* row = made.data();
@@ -102,7 +103,8 @@ T to_element(double value) {
     return value != 0;
   } else {
     constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max() - (sizeof(T) == 8 ? 1023 : 0));
-    return static_cast<T>(std::clamp(std::nearbyint(value), static_cast<double>(std::numeric_limits<T>::min()), kHigh));
+    return static_cast<T>(
+        std::clamp(std::nearbyint(value), static_cast<double>(std::numeric_limits<T>::min()), kHigh));
   }
 }
 
@@ -136,7 +138,8 @@ Kernel resize(const NodeFacts& facts) {
         return std::vector<float>(values.begin(), values.end());
       });
     };
-    if (const auto scales = graph::scales_input(call.node()); scales && call.has(*scales)) inputs.scales = floats(*scales);
+    if (const auto scales = graph::scales_input(call.node()); scales && call.has(*scales))
+      inputs.scales = floats(*scales);
     if (call.node().op == "Resize" && call.node().version >= 11) {
       if (call.has(1)) inputs.region = floats(1);
       if (call.has(3)) inputs.sizes = call.ints(3);

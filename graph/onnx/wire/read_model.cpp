@@ -122,7 +122,8 @@ class Reader {
       const OnnxTensor proto = parse_onnx_tensor(file_, message).take();
       if (proto.name.empty()) throw Error("an initializer has no name");
       check_name(proto.name, "initializer");
-      if (!graph_.initializers.emplace(proto.name, tensor_in(file_, message, proto, folder_, source_)).second) {
+      if (!graph_.initializers.emplace(proto.name, tensor_in(file_, message, proto, folder_, source_))
+               .second) {
         throw Error("two initializers are called " + quote_text(proto.name));
       }
     }

@@ -36,8 +36,8 @@ std::vector<std::byte> typed_data(std::span<const std::byte> file, const WireExt
 }
 
 /// Bytes of a file, now or where they are large when they are asked for. The reader says who they are.
-Tensor bytes_of_file(std::shared_ptr<const InputFile> file, std::uint64_t offset, std::uint64_t needed, ElementType type,
-                     std::vector<std::int64_t> shape, const std::string& who) {
+Tensor bytes_of_file(std::shared_ptr<const InputFile> file, std::uint64_t offset, std::uint64_t needed,
+                     ElementType type, std::vector<std::int64_t> shape, const std::string& who) {
   auto read = [file = std::move(file), offset, needed, who] {
     std::vector<std::byte> bytes(needed);
     file->read(offset, bytes).take(who);
@@ -67,7 +67,8 @@ Tensor tensor_in(std::span<const std::byte> file, const WireExtent& message, con
     const OnnxExternalPlace place = place_onnx_external(entries, needed).take(who);
     auto outside = folder.open(place).take(who);
     check_onnx_external(place, needed, outside->size()).take(who);
-    return bytes_of_file(std::move(outside), place.offset, needed, *type, std::move(shape), who + ": its external data");
+    return bytes_of_file(std::move(outside), place.offset, needed, *type, std::move(shape),
+                         who + ": its external data");
   }
   const OnnxRun& raw = proto.run(OnnxData::kRaw);
   if (raw.pieces == 0) return {*type, std::move(shape), typed_data(file, message, *type, needed, who)};

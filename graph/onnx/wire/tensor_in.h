@@ -15,7 +15,6 @@ namespace crumb::graph {
 /// `message`: a TensorProto within the file. `source`: the same file, where large data may stay in it until somebody wants
 /// them; null where they are copied now. External data stay in theirs. Throws Error, which names the tensor.
 Tensor tensor_in(std::span<const std::byte> file, const WireExtent& message, const OnnxTensor& proto,
-                 const OnnxDataFolder& folder,
-                 const std::shared_ptr<const InputFile>& source = nullptr);
+                 const OnnxDataFolder& folder, const std::shared_ptr<const InputFile>& source = nullptr);
 
 }  // namespace crumb::graph

@@ -1,9 +1,10 @@
 // Resize and Upsample, axis by axis; by LibTorch's own kernels where those mean the same.
+#include "graph/resize.h"
+
 #include <ATen/ATen.h>
 
 #include <cmath>
 
-#include "graph/resize.h"
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
