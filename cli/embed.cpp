@@ -9,6 +9,7 @@
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/model_inputs.h"
+#include "cli/not_finite.h"
 #include "cli/output.h"
 #include "cli/read_lines.h"
 #include "cli/threads_flag.h"
@@ -25,7 +26,7 @@ namespace {
 struct EmbedOptions {
   std::string model, text, output;
   int threads = 0;
-  bool fast = false;
+  bool fast = false, strict = false;
 };
 
 void embed_verb(const EmbedOptions& options) {
@@ -38,6 +39,8 @@ void embed_verb(const EmbedOptions& options) {
   const auto encoder = runtime::SentenceEncoder::load(
       for_runtime(models::open_graph(options.model)),
       [&](const std::string& path) { return source->file(path); }, source->describe());
+  graph::NotFiniteWatch watch(options.strict);
+  const graph::NotFiniteScope scope(&watch);
   std::vector<float> vectors;
   const double start = now_seconds();
   {
@@ -49,6 +52,8 @@ void embed_verb(const EmbedOptions& options) {
     vectors = encoder.embed(lines, options.threads, done_so_far, promise_of(options.fast));
   }
   const double seconds = now_seconds() - start;
+  Notes notes;
+  note_not_finite(watch.first(&encoder.graph()), notes);
   write_npy(options.output, vectors, lines.size(), encoder.width());
   std::cout << options.output << ": float32 [" << lines.size() << ", " << encoder.width() << "], "
             << fixed(seconds, 2) << " s\n";
@@ -65,6 +70,7 @@ void add_embed(CLI::App& app) {
       ->required();
   add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
   add_fast_flag(*verb, options->fast);
+  add_strict_flag(*verb, options->strict);
   verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");
   verb->callback([options] { embed_verb(*options); });
 }

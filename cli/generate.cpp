@@ -18,6 +18,7 @@
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
 #include "cli/model_inputs.h"
+#include "cli/not_finite.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
@@ -39,7 +40,7 @@ struct GenerateFlags {
   runtime::GenerateOptions options;
   std::size_t context = 0;
   int threads = 0;
-  bool chat = false, fast = false, json = false;
+  bool chat = false, fast = false, json = false, strict = false;
 };
 
 std::string prompt_of(const GenerateFlags& flags) {
@@ -59,7 +60,8 @@ std::uint64_t peak_memory() {
   return static_cast<std::uint64_t>(use.ru_maxrss) * kKibibyte;
 }
 
-Json json_of(const Answer& answer, const runtime::Decoding& decoding) {
+Json json_of(const Answer& answer, const runtime::Decoding& decoding,
+             const std::optional<graph::NotFinite>& not_finite) {
   // The answer's first token is chosen by the prompt's logits: the others take a run each.
   const std::size_t runs = answer.ids.empty() ? 0 : answer.ids.size() - 1;
   return {{"text", answer.text},
@@ -69,6 +71,7 @@ Json json_of(const Answer& answer, const runtime::Decoding& decoding) {
           {"tokens_per_second", json_number(rate(runs, answer.answer_seconds))},
           {"cache_bytes", decoding.bytes()},
           {"peak_rss_bytes", peak_memory()},
+          {"not_finite", not_finite_json(not_finite)},
           {"stopped_by", runtime::name_of(answer.stopped_by)}};
 }
 
@@ -166,9 +169,13 @@ void converse(const LanguageModel& model, runtime::Decoding& decoding, const run
                     });
 }
 
-void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags) {
+void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags,
+                      const graph::NotFiniteWatch& watch) {
   const Answer answer = answer_once(model, decoding, flags);
-  flags.json ? print_json(json_of(answer, decoding)) : void(std::cout << "\n");
+  const auto not_finite = watch.first(&model.model().graph());
+  flags.json ? print_json(json_of(answer, decoding, not_finite)) : void(std::cout << "\n");
+  Notes notes;
+  note_not_finite(not_finite, notes);
   if (answer.stopped_by == runtime::StoppedBy::kInterrupt) throw Interrupted();
 }
 
@@ -181,9 +188,14 @@ void generate_verb(const GenerateFlags& flags) {
   runtime::Decoding decoding(model, how);
   const NetworkIdentity identity = identity_for(flags, flags.wishes);
   if (!flags.load_cache.empty()) load_cache(flags.load_cache, identity, decoding);
-  if (flags.prompt.empty() && flags.prompt_file.empty())
-    return converse(model, decoding, how, flags, identity, saved);
-  saved.save_behind([&] { answer_and_print(model, decoding, flags); },
+  graph::NotFiniteWatch watch(flags.strict);
+  const graph::NotFiniteScope scope(&watch);
+  if (flags.prompt.empty() && flags.prompt_file.empty()) {
+    converse(model, decoding, how, flags, identity, saved);
+    Notes notes;
+    return note_not_finite(watch.first(&model.model().graph()), notes);
+  }
+  saved.save_behind([&] { answer_and_print(model, decoding, flags, watch); },
                     [&] {
                       return SavedCache::Made{&decoding, &identity};
                     });
@@ -238,6 +250,7 @@ void add_generate(CLI::App& app) {
   add_model_flags(*verb, flags->wishes);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the answer");
   add_fast_flag(*verb, flags->fast);
+  add_strict_flag(*verb, flags->strict);
   verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end");
   verb->footer(
       "Ctrl-C ends an answer; a conversation goes on then. In one, the lines '/adapters off' and '/adapters "

@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
+#include "cli/not_finite.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/scored_model.h"
@@ -27,7 +28,7 @@ struct PerplexityFlags {
   ModelWishes wishes;
   std::size_t context = 1024, stride = 0, tokens = 0;
   int threads = 0;
-  bool fast = false, json = false;
+  bool fast = false, json = false, strict = false;
 };
 
 Json json_of(const eval::Perplexity& made) {
@@ -80,7 +81,7 @@ void perplexity_verb(const PerplexityFlags& flags) {
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   std::vector<std::unique_ptr<ScoredModel>> models;
   for (const std::string& path : flags.models)
-    models.push_back(std::make_unique<ScoredModel>(path, flags.wishes, how));
+    models.push_back(std::make_unique<ScoredModel>(path, flags.wishes, how, flags.strict));
   const LanguageModel& first = models[0]->model;
   const std::vector<TokenId> ids = scored_ids(first, text, flags.tokens);
   eval::PerplexityOptions options{.context = flags.context,
@@ -107,12 +108,22 @@ void perplexity_verb(const PerplexityFlags& flags) {
   const std::vector<eval::Perplexity> made =
       eval::measure_perplexity(ids, sources, baseline ? &baseline->logits : nullptr, options);
   progress.reset();
-  if (flags.json && made.size() == 1) return print_json(json_of(made[0]));
+  Notes notes;
+  const auto with_not_finite = [&](std::size_t i) {
+    Json json = json_of(made[i]);
+    json["not_finite"] = not_finite_json(models[i]->not_finite());
+    return json;
+  };
+  for (const auto& model : models) {
+    if (const auto found = model->not_finite())
+      notes.say(quote_text(model->name) + ": " + graph::text_of(*found));
+  }
+  if (flags.json && made.size() == 1) return print_json(with_not_finite(0));
   Json all = Json::array();
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (flags.json) {
       Json one = {{"model", models[i]->name}};
-      one.update(json_of(made[i]));
+      one.update(with_not_finite(i));
       all.push_back(std::move(one));
       continue;
     }
@@ -147,6 +158,7 @@ void add_perplexity(CLI::App& app) {
   add_model_flags(*verb, flags->wishes);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the result");
   add_fast_flag(*verb, flags->fast);
+  add_strict_flag(*verb, flags->strict);
   verb->add_flag("--json", flags->json, "Print as JSON");
   verb->footer(
       "Tokens behind the last whole window are left out. Where the tokenizer puts a token in front of every "

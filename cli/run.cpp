@@ -14,6 +14,7 @@
 #include "base/within.h"
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
+#include "cli/not_finite.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -43,7 +44,7 @@ constexpr std::int64_t kLargeBatch = 64;
 struct RunOptions {
   std::string model, output, output_dir, device = "cpu", engine = "auto";
   std::vector<std::string> inputs;
-  bool all_tensors = false, json = false, operators = false, fast = false;
+  bool all_tensors = false, json = false, operators = false, fast = false, strict = false;
   int threads = 0;
   RunAccumulatorOptions accumulator;
 };
@@ -248,8 +249,12 @@ void run_verb(const RunOptions& options) {
     progress.emplace("running", "samples", static_cast<std::size_t>(plan.total), 0);
     batch.progress = [&](std::int64_t done) { progress->update(static_cast<std::size_t>(done), 0); };
   }
+  graph::NotFiniteWatch watch(options.strict);
+  const graph::NotFiniteScope scope(&watch);
   const auto made = graph::run_batch(graph, *executable, inputs, plan, batch);
   progress.reset();
+  Notes notes;
+  note_not_finite(watch.first(&graph), notes);
   if (simulation) note_overflows(*simulation);
   write_outputs(graph, made, options);
 }
@@ -272,6 +277,7 @@ void add_run(CLI::App& app) {
                    "the runtime where it has every operator (auto)")
       ->check(CLI::IsMember({"auto", "runtime", "libtorch"}));
   add_fast_flag(*verb, options->fast);
+  add_strict_flag(*verb, options->strict);
   verb->add_flag("--operators", options->operators,
                  "Print the operators that the runtime has, and do nothing else");
   verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");

@@ -28,6 +28,7 @@ std::span<const float> DecodingLogits::next(std::size_t count) {
   }
   const auto ids = rest_.first(count);
   rest_ = rest_.subspan(count);
+  const graph::NotFiniteScope scope(watch_);
   return decoding_.feed(ids, count);
 }
 

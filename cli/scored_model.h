@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cli/language_model.h"
 #include "eval/perplexity.h"
+#include "graph/not_finite.h"
 #include "runtime/language/decoding.h"
 
 namespace crumb::cli {
@@ -15,8 +17,10 @@ namespace crumb::cli {
 /// Its logits, window by window. The model must outlive it.
 class DecodingLogits final : public eval::LogitsSource {
  public:
-  DecodingLogits(const runtime::LanguageModel& model, const runtime::DecodingOptions& options)
-      : model_(model), decoding_(model, options) {}
+  /// watch: is told of what comes to quantizers and is not finite; may be null.
+  DecodingLogits(const runtime::LanguageModel& model, const runtime::DecodingOptions& options,
+                 graph::NotFiniteWatch* watch = nullptr)
+      : model_(model), decoding_(model, options), watch_(watch) {}
 
   void begin(std::span<const std::int32_t> window, std::size_t first) override;
   std::span<const float> next(std::size_t count) override;
@@ -24,17 +28,22 @@ class DecodingLogits final : public eval::LogitsSource {
  private:
   const runtime::LanguageModel& model_;
   runtime::Decoding decoding_;
+  graph::NotFiniteWatch* watch_;
   std::span<const std::int32_t> rest_;
   std::span<const float> ahead_;
 };
 
 /// A model and one sequence of it.
 struct ScoredModel {
-  ScoredModel(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how)
-      : name(path), model(open_language_model(path, wishes)), logits(model, how) {}
+  ScoredModel(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how,
+              bool strict = false)
+      : name(path), model(open_language_model(path, wishes)), watch(strict), logits(model, how, &watch) {}
+
+  std::optional<graph::NotFinite> not_finite() const { return watch.first(&model.model().graph()); }
 
   std::string name;
   runtime::LanguageModel model;
+  graph::NotFiniteWatch watch;
   DecodingLogits logits;
 };
 

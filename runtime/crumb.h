@@ -130,6 +130,11 @@ CRUMB_API crumb_status crumb_run(crumb_session* session, const crumb_tensor* inp
  * output. It lives until the session's next run or end. */
 CRUMB_API crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tensor* output);
 
+/* Values of the last run that were NaN or infinite and came to a quantizer, which has no codes for such: how many at the first
+ * quantizer that met any, and its name ("" where there are none; `node` may be null), which lives until the session's next run
+ * or end. Where integers follow, NaN counts as the least code and an infinity as one at the end (docs/runtime.md). */
+CRUMB_API uint64_t crumb_not_finite(crumb_session* session, const char** node);
+
 /* The run that goes on now ends with CRUMB_ERROR_CANCELLED as soon as the operator that it is at is done. From any thread;
  * nothing where no run goes on. */
 CRUMB_API void crumb_cancel(crumb_session* session);
@@ -246,6 +251,9 @@ typedef int (*crumb_show)(const char* text, size_t bytes, void* user);
 CRUMB_API crumb_status crumb_generate(crumb_decoding* decoding, const int32_t* prompt, size_t count,
                                       const crumb_generation* generation, crumb_show show, void* user,
                                       crumb_answer* answer);
+
+/* As crumb_not_finite(), of the last crumb_generate() or crumb_feed(). */
+CRUMB_API uint64_t crumb_decoding_not_finite(crumb_decoding* decoding, const char** node);
 
 /* From any thread. */
 CRUMB_API void crumb_decoding_cancel(crumb_decoding* decoding);

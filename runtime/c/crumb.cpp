@@ -114,6 +114,7 @@ struct crumb_session {
   std::vector<std::byte> saved;
   std::vector<Result> results;
   uint64_t peak = 0, work = 0;
+  runtime::c::NotFiniteValues not_finite;
 };
 
 namespace {
@@ -270,6 +271,8 @@ crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_
   if (!session || (count > 0 && !inputs)) return failed(CRUMB_ERROR_ARGUMENT, "crumb_run: a null pointer");
   session->results.clear();
   session->cancelled = false;
+  session->not_finite.watch.clear();
+  const graph::NotFiniteScope watched(&session->not_finite.watch);
   std::shared_ptr<runtime::Meter> meter;
   const runtime::Model& model = session->opened->model;
   std::vector<runtime::Array> values;
@@ -327,6 +330,15 @@ crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tens
              as_it_lies ? static_cast<const void*>(result.array.data()) : result.stored.bytes().data(),
              as_it_lies ? result.array.bytes() : result.stored.bytes().size()};
   return CRUMB_OK;
+}
+
+uint64_t crumb_not_finite(crumb_session* session, const char** node) {
+  if (node) *node = "";
+  if (!session) return 0;
+  std::uint64_t count = 0;
+  (void)guarded(CRUMB_ERROR_RUN,
+                [&] { count = session->not_finite.tell(session->opened->model.graph(), node); });
+  return count;
 }
 
 void crumb_cancel(crumb_session* session) {

@@ -28,6 +28,7 @@ struct crumb_decoding {
   runtime::Decoding decoding;
   std::atomic<bool> cancelled{false};
   runtime::Answer answer;
+  runtime::c::NotFiniteValues not_finite = {};
 };
 
 namespace {
@@ -37,12 +38,15 @@ class Within {
  public:
   explicit Within(crumb_decoding& decoding)
       : scope_(
-            std::make_shared<runtime::Meter>(runtime::c::limits_of(decoding.options), &decoding.cancelled)) {
+            std::make_shared<runtime::Meter>(runtime::c::limits_of(decoding.options), &decoding.cancelled)),
+        watched_(&decoding.not_finite.watch) {
     decoding.cancelled = false;
+    decoding.not_finite.watch.clear();
   }
 
  private:
   runtime::MeterScope scope_;
+  graph::NotFiniteScope watched_;
 };
 
 template <class T>
@@ -201,6 +205,15 @@ crumb_status crumb_generate(crumb_decoding* decoding, const int32_t* prompt, siz
                kept.prompt_seconds,
                kept.answer_seconds};
   });
+}
+
+uint64_t crumb_decoding_not_finite(crumb_decoding* decoding, const char** node) {
+  if (node) *node = "";
+  if (!decoding) return 0;
+  std::uint64_t count = 0;
+  (void)guarded(CRUMB_ERROR_RUN,
+                [&] { count = decoding->not_finite.tell(decoding->model->model().graph(), node); });
+  return count;
 }
 
 void crumb_decoding_cancel(crumb_decoding* decoding) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #define CRUMB_API __attribute__((visibility("default")))
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
+#include "graph/not_finite.h"
 #include "runtime/crumb.h"
 #include "runtime/meter.h"
 
@@ -47,6 +49,19 @@ crumb_status guarded(crumb_status status, const Work& work) noexcept {
     return failed(CRUMB_ERROR_CANCELLED, "interrupted");
   }
 }
+
+/// What a session or a decoding knows of values that came to quantizers and were not finite.
+struct NotFiniteValues {
+  graph::NotFiniteWatch watch;
+  std::string node;  ///< that was told last
+
+  std::uint64_t tell(const graph::Graph& graph, const char** to) {
+    const auto found = watch.first(&graph);
+    node = found ? found->node : "";
+    if (to) *to = node.c_str();
+    return found ? found->count : 0;
+  }
+};
 
 inline Limits limits_of(const crumb_options& options) {
   Limits limits;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
 
 #include "base/threads/parallel.h"
+#include "graph/not_finite.h"
 #include "runtime/exact/functions.h"
 #include "runtime/lower/domain.h"
 #include "runtime/ops/code_scale.h"
@@ -24,7 +26,7 @@ struct Row {
   Elementwise what;
   std::string_view domain = graph::kOnnxDomain;
 };
-constexpr std::array<Row, 17> kRows = {{
+constexpr std::array<Row, 18> kRows = {{
     {"Add", Elementwise::kAdd},
     {"Sub", Elementwise::kSubtract},
     {"Mul", Elementwise::kMultiply},
@@ -40,6 +42,7 @@ constexpr std::array<Row, 17> kRows = {{
     {"Tanh", Elementwise::kTanh},
     {"Sigmoid", Elementwise::kSigmoid},
     {"Erf", Elementwise::kErf},
+    {"Quantized", Elementwise::kQuantized, kRuntimeDomain},
     {"Codes", Elementwise::kToCodes, kRuntimeDomain},
     {"Values", Elementwise::kOfCodes, kRuntimeDomain},
 }};
@@ -99,8 +102,9 @@ void compute(Elementwise what, float number, const Source& a, const Source& b, s
     case Elementwise::kTanh: return function(exact::Function::kTanh, a, y);
     case Elementwise::kSigmoid: return function(exact::Function::kSigmoid, a, y);
     case Elementwise::kErf: return function(exact::Function::kErf, a, y);
+    case Elementwise::kQuantized:
     case Elementwise::kToCodes:
-    case Elementwise::kOfCodes: break;  // they are no floats to floats
+    case Elementwise::kOfCodes: break;  // Blocks does those
   }
 }
 
@@ -147,7 +151,9 @@ Program::Program(std::span<const graph::Node> nodes) {
     Instruction made{.what = *elementwise_of(node), .a = place(node.inputs[0])};
     if (takes_two(made.what)) made.b = place(node.inputs[1]);
     if (made.what == Elementwise::kLeakyRelu) made.number = node.float_or("alpha", 0.01F);
-    if (!makes_floats(made.what) || !takes_floats(made.what)) made.codes = code_scale_of(node);
+    const bool quantizes = made.what == Elementwise::kToCodes || made.what == Elementwise::kQuantized;
+    if (quantizes || !takes_floats(made.what)) made.codes = code_scale_of(node);
+    if (quantizes) made.node = {.name = node.name, .outputs = node.outputs};
     if (!makes_floats(made.what)) type_ = codes_type(node);
     instructions_.push_back(made);
   }
@@ -205,7 +211,7 @@ class Program::Blocks {
  public:
   /// `out`: floats, or codes where the program makes those.
   Blocks(const Program& program, std::vector<Operand> operands, const Ints& whole, std::byte* out)
-      : program_(program), operands_(std::move(operands)), out_(out) {
+      : program_(program), operands_(std::move(operands)), out_(out), beyond_(program.instructions_.size()) {
     const bool has_rows =
         std::ranges::any_of(operands_, [](const Operand& x) { return x.lies == Operand::Lies::kRow; });
     if (!has_rows) return;
@@ -225,6 +231,12 @@ class Program::Blocks {
   std::size_t grain() const {
     const std::size_t unit = width_ > 0 ? width_ : block_;  // pieces begin where rows do
     return std::max<std::size_t>(kGrain / unit, 1) * unit;
+  }
+
+  /// On the run's own thread, when all passes are done.
+  void note_beyond() const {
+    for (std::size_t i = 0; i < beyond_.size(); ++i)
+      graph::note_not_finite(program_.instructions_[i].node, beyond_[i]);
   }
 
   void run(std::size_t begin, std::size_t end) const {
@@ -256,10 +268,17 @@ class Program::Blocks {
     for (std::size_t i = 0; i < instructions; ++i) {
       const Instruction& one = program_.instructions_[i];
       if (one.what == Elementwise::kToCodes) {
-        to_codes(one.codes, source(one.a), count, reinterpret_cast<std::uint8_t*>(out_) + at);
+        const Source x = source(one.a);
+        if (!to_codes(one.codes, x, count, reinterpret_cast<std::uint8_t*>(out_) + at))
+          count_beyond(i, x, count);
         continue;
       }
       float* const y = i + 1 == instructions ? reinterpret_cast<float*>(out_) + at : registers + i * kBlock;
+      if (one.what == Elementwise::kQuantized) {
+        const Source x = source(one.a);
+        if (!quantized(one.codes, x, count, y)) count_beyond(i, x, count);
+        continue;
+      }
       if (one.what == Elementwise::kOfCodes) {
         integer::CodeScale by = one.codes;
         by.is_signed = operands_[one.a].is_signed;
@@ -270,11 +289,24 @@ class Program::Blocks {
     }
   }
 
-  static void to_codes(const integer::CodeScale& by, const Source& x, std::size_t count,
+  static bool to_codes(const integer::CodeScale& by, const Source& x, std::size_t count,
                        std::uint8_t* codes) {
     if (!x.is_number) return integer::codes_of(by, x.values, count, codes);
-    integer::codes_of(by, x.values, 1, codes);
+    const bool finite = integer::codes_of(by, x.values, 1, codes);
     std::fill_n(codes, count, *codes);
+    return finite;
+  }
+
+  static bool quantized(const integer::CodeScale& by, const Source& x, std::size_t count, float* y) {
+    if (!x.is_number) return integer::quantized_of(by, x.values, count, y);
+    const bool finite = integer::quantized_of(by, x.values, 1, y);
+    std::fill_n(y, count, *y);
+    return finite;
+  }
+
+  /// Called where there are some.
+  void count_beyond(std::size_t instruction, const Source& x, std::size_t count) const {
+    beyond_[instruction] += x.is_number ? count : graph::count_not_finite({x.values, count});
   }
 
   const Program& program_;
@@ -283,6 +315,8 @@ class Program::Blocks {
   std::size_t width_ = 0;  ///< after so many elements rows begin again; 0: there are none
   std::size_t block_ = kBlock;
   std::vector<std::vector<float>> repeated_;
+  mutable std::vector<std::atomic<std::uint64_t>>
+      beyond_;  ///< values that came to quantizers and are not finite
 };
 
 bool Program::run(Call& call) const {
@@ -297,6 +331,7 @@ bool Program::run(Call& call) const {
   const Blocks blocks(*this, std::move(*operands), whole, made.writable_data());
   parallel_for(made.size(), blocks.grain(), call.threads(),
                [&](std::size_t begin, std::size_t end) { blocks.run(begin, end); });
+  blocks.note_beyond();
   return true;
 }
 

@@ -14,7 +14,7 @@
 namespace crumb::runtime {
 
 /// What an instruction does with its operands a and b, or with a: in float32, each with the bits of its operator's kernel. The
-/// last two are Codes and Values (lower/domain.h).
+/// last three are Quantized, Codes and Values (lower/domain.h).
 enum class Elementwise : std::uint8_t {
   kAdd,
   kSubtract,
@@ -31,6 +31,7 @@ enum class Elementwise : std::uint8_t {
   kTanh,
   kSigmoid,
   kErf,
+  kQuantized,
   kToCodes,
   kOfCodes,
 };
@@ -62,6 +63,7 @@ class Program {
     std::size_t a = 0, b = 0;  ///< an input, or behind them the register of an instruction
     float number = 0;          ///< a slope
     integer::CodeScale codes;
+    graph::Node node = {};  ///< of a quantizer, its name and output
   };
   struct Operand;
   class Blocks;

@@ -1,4 +1,7 @@
 // The loops of code_values.h with AVX2, which the compiler makes of them.
+#include <algorithm>
+#include <bit>
+
 #include "runtime/integer/code_values.h"
 
 namespace crumb::runtime::integer {

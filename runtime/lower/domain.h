@@ -2,6 +2,8 @@
 //
 //   Codes    x -> codes          attributes scale, zero, low, high, bipolar, type: Grid (lower/chain.h), in float32 as QONNX's
 //                                Quant computes; NaN counts as the least code
+//   Quantized x -> floats        the same attributes but type: what Values gives of those codes, but that NaN stays NaN; where
+//                                nothing takes the codes
 //   Values   codes -> floats     scale, zero: (code - zero) * scale
 //   Conv     codes, weights, factors, shifts, thresholds, lines -> floats or codes
 //   MatMul   codes [..., terms], weights, factors, shifts, thresholds, lines -> [..., outputs]

@@ -58,6 +58,7 @@ class Lowering {
     }
     for (const std::string& output : from_.outputs) need_floats(output);
     drop_unused();
+    keep_in_floats();
     return std::move(made_);
   }
 
@@ -330,7 +331,7 @@ class Lowering {
     const ElementType type = type_of(grid);
     const std::string codes = fresh(value + ".codes");
     know(codes, type, value);
-    made_.graph.nodes.push_back({.name = node.name,
+    made_.graph.nodes.push_back({.name = node.name.empty() ? value : node.name,
                                  .op = "Codes",
                                  .domain = std::string(kRuntimeDomain),
                                  .inputs = {node.inputs[0]},
@@ -405,6 +406,54 @@ class Lowering {
     made_.graph.nodes = std::move(kept);
     std::erase_if(made_.graph.initializers, [&](const auto& entry) { return !used.contains(entry.first); });
     std::erase_if(made_.graph.quantized, [&](const auto& entry) { return !used.contains(entry.first); });
+  }
+
+  /// Quantizers whose codes nothing takes, but for what moves them and makes floats of them again, quantize in floats, and what
+  /// moves their codes moves floats: NaN stays NaN.
+  void keep_in_floats() {
+    std::map<std::string, std::string> value_of;  // by the name of its codes
+    for (const auto& [value, coded] : coded_) value_of[coded.codes] = value;
+    std::vector<Node>& nodes = made_.graph.nodes;
+    std::multimap<std::string, std::size_t> takes;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      for (const std::string& input : nodes[i].inputs) takes.emplace(input, i);
+    }
+    std::set<std::size_t> dropped;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!nodes[i].is("Codes", kRuntimeDomain) || !value_of.contains(nodes[i].outputs[0])) continue;
+      std::vector<std::size_t> moves{i}, back;
+      bool alone = true;
+      for (std::size_t at = 0; alone && at < moves.size(); ++at) {
+        const std::string& codes = nodes[moves[at]].outputs[0];
+        const auto [begin, end] = takes.equal_range(codes);
+        for (auto taker = begin; taker != end; ++taker) {
+          const Node& node = nodes[taker->second];
+          if (node.is("Values", kRuntimeDomain)) {
+            back.push_back(taker->second);
+          } else if (node.domain != kRuntimeDomain && node.inputs[0] == codes &&
+                     std::ranges::count(node.inputs, codes) == 1 && value_of.contains(node.outputs[0])) {
+            moves.push_back(taker->second);
+          } else {
+            alone = false;
+          }
+        }
+      }
+      if (!alone) continue;
+      for (const std::size_t move : moves) {
+        Node& node = nodes[move];
+        if (move != i) node.inputs[0] = value_of.at(node.inputs[0]);
+        made_.graph.values.erase(node.outputs[0]);
+      }
+      for (const std::size_t move : moves) nodes[move].outputs[0] = value_of.at(nodes[move].outputs[0]);
+      nodes[i].op = "Quantized";
+      nodes[i].attributes.erase("type");
+      dropped.insert(back.begin(), back.end());
+    }
+    std::vector<Node> kept;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!dropped.contains(i)) kept.push_back(std::move(nodes[i]));
+    }
+    nodes = std::move(kept);
   }
 
   const Graph from_;

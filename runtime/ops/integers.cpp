@@ -1,7 +1,10 @@
 // Quantizers to codes and back, and matrix products of codes and integer weights (lower/domain.h).
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 
 #include "base/threads/parallel.h"
+#include "graph/not_finite.h"
 #include "runtime/integer/products.h"
 #include "runtime/lower/domain.h"
 #include "runtime/ops/code_scale.h"
@@ -21,9 +24,25 @@ Kernel codes(const NodeFacts& facts) {
     const auto x = call.floats(0);
     Array& made = call.make(0, type, call.in(0).shape());
     auto* const to = reinterpret_cast<std::uint8_t*>(made.writable_data());
+    std::atomic<std::uint64_t> beyond{0};
     parallel_for(x.size(), kCodesAtATime, call.threads(), [&](std::size_t begin, std::size_t end) {
-      integer::codes_of(by, x.data() + begin, end - begin, to + begin);
+      if (!integer::codes_of(by, x.data() + begin, end - begin, to + begin))
+        beyond += graph::count_not_finite(x.subspan(begin, end - begin));
     });
+    graph::note_not_finite(call.node(), beyond);
+  };
+}
+
+Kernel quantized(const NodeFacts& facts) {
+  return [by = code_scale_of(facts.node)](Call& call) {
+    const auto x = call.floats(0);
+    std::atomic<std::uint64_t> beyond{0};
+    const auto to = call.make(0, ElementType::kFloat, call.in(0).shape()).writable<float>();
+    parallel_for(x.size(), kCodesAtATime, call.threads(), [&](std::size_t begin, std::size_t end) {
+      if (!integer::quantized_of(by, x.data() + begin, end - begin, to.data() + begin))
+        beyond += graph::count_not_finite(x.subspan(begin, end - begin));
+    });
+    graph::note_not_finite(call.node(), beyond);
   };
 }
 
@@ -95,6 +114,7 @@ Kernel integer_mat_mul(const NodeFacts& facts) {
 std::span<const OperatorRow> integer_operators() {
   static constexpr OperatorRow kRows[] = {
       {"Codes", codes, Takes::kFloats, kRuntimeDomain},
+      {"Quantized", quantized, Takes::kFloats, kRuntimeDomain},
       {"Values", values, Takes::kAll, kRuntimeDomain},
       {"MatMul", integer_mat_mul, Takes::kAll, kRuntimeDomain},
       {"Products", code_products, Takes::kAll, kRuntimeDomain},

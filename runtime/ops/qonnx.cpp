@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <type_traits>
 
 #include "base/files/text.h"
+#include "graph/not_finite.h"
 #include "graph/qonnx/quant_arithmetic.h"
 #include "runtime/ops/broadcast.h"
 #include "runtime/ops/families.h"
@@ -39,6 +41,24 @@ Operand operand(const Call& call, std::size_t i) {
   return made;
 }
 
+/// Which values a format has no codes for.
+struct Beyond {
+  bool nan = true, infinity = true;
+};
+
+void note_beyond(const Call& call, const Beyond& what = {}) {
+  const Array& x = call.in(0);
+  if (!graph::NotFiniteWatch::current()) return;
+  std::uint64_t count = 0;
+  with_carrier(x.carrier(), [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>) {
+      for (const T value : x.values<T>())
+        count += (what.nan && std::isnan(value)) || (what.infinity && std::isinf(value)) ? 1 : 0;
+    }
+  });
+  graph::note_not_finite(call.node(), count);
+}
+
 void give_quantized(Call& call, Result<graph::Quantized> found) {
   const graph::Quantized made = found.take(graph::text_of(call.node()));
   std::ranges::copy(made.values,
@@ -60,6 +80,7 @@ Kernel quant(const NodeFacts& facts) {
     graph::IntegerFormat own = format;
     own.bits = bits.number(call);
     own.wide = bits.wide;
+    note_beyond(call);
     give_quantized(call, graph::quantize(operand(call, 0).view(), operand(call, 1).view(),
                                          operand(call, 2).view(), own, mode));
   };
@@ -67,6 +88,7 @@ Kernel quant(const NodeFacts& facts) {
 
 Kernel bipolar_quant(const NodeFacts&) {
   return [](Call& call) {
+    note_beyond(call);
     give_quantized(call, graph::quantize_bipolar(operand(call, 0).view(), operand(call, 1).view()));
   };
 }
@@ -81,6 +103,7 @@ Kernel float_quant(const NodeFacts& facts) {
     own.mantissa_bits = operand(call, 3).number(call);
     own.exponent_bias = operand(call, 4).number(call);
     if (call.has(5)) own.max_value = operand(call, 5).number(call);
+    note_beyond(call, {.nan = !own.has_nan, .infinity = !own.has_inf});
     give_quantized(call, graph::quantize_float(operand(call, 0).view(), operand(call, 1).view(), own, mode));
   };
 }
@@ -150,6 +173,7 @@ Kernel multi_threshold(const NodeFacts& facts) {
     const auto channels = static_cast<std::size_t>(x.dim(axis));
     if (table.rank() != 2 || (table.dim(0) != 1 && table.dim(0) != x.dim(axis)))
       call.fail("its thresholds are " + text_of(table) + ", and its input " + text_of(x));
+    note_beyond(call, {.infinity = false});  // which reach all thresholds or none
     const auto values = call.floats(0), from = call.floats(1);
     const auto width = static_cast<std::size_t>(table.dim(1)),
                tables = static_cast<std::size_t>(table.dim(0));

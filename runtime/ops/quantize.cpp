@@ -1,9 +1,11 @@
 // QuantizeLinear to integers, DequantizeLinear: scales for the whole tensor, along an axis, or for blocks of it.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 
 #include "base/threads/parallel.h"
+#include "graph/not_finite.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -105,7 +107,10 @@ Kernel quantize_linear(const NodeFacts& facts) {
     const auto values = call.floats(0), scales = call.floats(1);
     const Bounds bounds = bounds_of(type);
     Array& made = call.make(0, type, x.shape());
+    std::atomic<std::uint64_t> beyond{0};
     for_blocks(call, made.size(), [&](std::size_t first, std::size_t count) {
+      if (!graph::all_finite(values.subspan(first, count)))
+        beyond += graph::count_not_finite(values.subspan(first, count));
       float codes[kBlock];
       const auto code = [&](std::size_t i, std::size_t at) {
         float q = nearest(values[i] / scales[at]) + zeros[at];
@@ -122,6 +127,7 @@ Kernel quantize_linear(const NodeFacts& facts) {
         for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(codes[i]);
       });
     });
+    graph::note_not_finite(call.node(), beyond);
   };
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
+#include "graph/not_finite.h"
 #include "runtime/exact/products.h"
 
 namespace crumb::runtime {
@@ -104,8 +105,10 @@ std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines,
   ArenaPool arenas;
   std::mutex progress_mutex;
   std::size_t done = 0;
+  graph::NotFiniteWatch* const watch = graph::NotFiniteWatch::current();
   parallel_for(batches.size(), 1, threads, [&](std::size_t begin, std::size_t) {
     check_interrupt();
+    const graph::NotFiniteScope scope(watch);
     const Batch& batch = batches[begin];
     const ArenaPool::Lease lease(arenas);
     const std::vector<Array> made =

@@ -27,6 +27,7 @@ class SentenceEncoder {
   static SentenceEncoder load(graph::Graph graph, const ModelText& text, const std::string& name);
 
   std::size_t width() const { return width_; }  ///< floats of a line
+  const graph::Graph& graph() const { return model_.graph(); }
   const text::Tokenizer& tokenizer() const { return tokenizer_.tokenizer(); }
 
   /// [lines.size(), width()], in the order of the lines, on up to `threads` threads (0: as many as the machine has). A

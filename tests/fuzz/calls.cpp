@@ -396,8 +396,11 @@ class Player {
     (void)crumb_cache_holds_output(session, index);
     (void)crumb_peak_memory(session);
     (void)crumb_work(session);
+    const char* node = nullptr;
+    const std::uint64_t count = crumb_not_finite(slot(sessions_), &node);
+    promise((count > 0) == (node[0] != '\0'), "values that are not finite came to a quantizer with a name");
     promise(crumb_cache_length(session) == 0 || crumb_cache_memory(session) > 0, "places take memory");
-    calls_ += 6;
+    calls_ += 7;
   }
 
   // --- Language models
@@ -542,7 +545,10 @@ class Player {
     (void)crumb_vocabulary(slot(languages_));
     (void)crumb_positions(slot(languages_));
     (void)crumb_version();
-    calls_ += 5;
+    const char* node = nullptr;
+    const std::uint64_t count = crumb_decoding_not_finite(slot(decodings_), &node);
+    promise((count > 0) == (node[0] != '\0'), "values that are not finite came to a quantizer with a name");
+    calls_ += 6;
   }
 
   Script script_;

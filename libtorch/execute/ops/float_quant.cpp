@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/files/text.h"
+#include "libtorch/execute/ops/not_finite.h"
 #include "libtorch/execute/ops/numbers.h"
 #include "libtorch/execute/ops/qonnx_kernels.h"
 #include "libtorch/execute/ops/quantizer_loop.h"
@@ -113,6 +114,8 @@ at::Tensor quantized(const at::Tensor& u, const MiniFloat& format) {
 }  // namespace
 
 Outputs float_quant(const Call& call) {
+  const bool holds_nan = call.int_or("has_nan", 0) != 0, holds_infinity = call.int_or("has_inf", 0) != 0;
+  if (!holds_nan || !holds_infinity) note_not_finite(call, !holds_nan, !holds_infinity);
   const MiniFloat format = mini_float(call);
   const at::Tensor& x = call.tensor(0);
   const bool plain = call.type(0) == graph::ElementType::kFloat && call.type(1) == graph::ElementType::kFloat;

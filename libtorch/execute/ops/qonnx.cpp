@@ -10,6 +10,7 @@
 
 #include "base/files/text.h"
 #include "libtorch/execute/ops/families.h"
+#include "libtorch/execute/ops/not_finite.h"
 #include "libtorch/execute/ops/numbers.h"
 #include "libtorch/execute/ops/qonnx_kernels.h"
 #include "libtorch/execute/ops/quantizer_loop.h"
@@ -105,11 +106,15 @@ bool all_plain(const Call& call, std::initializer_list<std::size_t> inputs) {
   return true;
 }
 
+/// Values of input 0 that integers have no codes for are counted, where somebody asks.
+void note_beyond(const Call& call) { note_not_finite(call, true, true); }
+
 Outputs as_float(const at::Tensor& result) { return one(result.to(at::kFloat), ElementType::kFloat); }
 
 }  // namespace
 
 Outputs int_quant(const Call& call) {
+  note_beyond(call);
   const IntegerRange range{call.int_or("signed", 1) != 0, call.int_or("narrow", 0) != 0};
   const Rounding mode = rounding_of(call, "ROUND");
   const at::Tensor& x = call.tensor(0);
@@ -147,6 +152,7 @@ Outputs int_quant(const Call& call) {
 }
 
 Outputs bipolar_quant(const Call& call) {
+  note_beyond(call);
   const at::Tensor& x = call.tensor(0);
   const bool spare = call.may_overwrite(0);
   if (all_plain(call, {0, 1})) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/files/text.h"
+#include "libtorch/execute/ops/not_finite.h"
 #include "libtorch/execute/ops/numbers.h"
 #include "libtorch/execute/ops/qonnx_kernels.h"
 #include "libtorch/execute/ops/straight_through.h"
@@ -64,6 +65,7 @@ at::Tensor counts(const at::Tensor& values, const at::Tensor& thresholds, std::i
 }  // namespace
 
 Outputs multi_threshold(const Call& call) {
+  note_not_finite(call, true, false);  // infinities reach all thresholds or none
   at::Tensor x = as_number(call.in(0)), thresholds = as_number(call.in(1)).detach();
   const std::int64_t axis = channel_axis(call, x.dim());
   if (thresholds.dim() != 2 || (thresholds.size(0) != 1 && thresholds.size(0) != x.size(axis))) {

@@ -7,6 +7,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/granularity.h"
 #include "libtorch/execute/ops/integer_products.h"
+#include "libtorch/execute/ops/not_finite.h"
 #include "libtorch/execute/ops/quantizer_loop.h"
 #include "libtorch/execute/ops/straight_through.h"
 #include "libtorch/execute/small_floats.h"
@@ -75,7 +76,10 @@ Outputs to_integers(const Call& call, const at::Tensor& scale, ElementType type)
 Outputs quantize_linear(const Call& call) {
   const ElementType type = quantized_type(call);
   const at::Tensor scale = beside_input(call, 1);
-  if (!is_small_float(type)) return to_integers(call, scale, type);
+  if (!is_small_float(type)) {
+    note_not_finite(call, true, true);
+    return to_integers(call, scale, type);
+  }
   if (type == ElementType::kFloat8E8M0) call.fail("cannot quantize to float8e8m0");
   const at::ScalarType precision = division_type(call);
   at::Tensor u = call.tensor(0).to(precision) / scale.to(precision);

@@ -111,6 +111,8 @@ struct Drawn {
       };
       if (below(2) == 0) {
         graph.nodes.push_back(node(kTwo[below(std::size(kTwo))], {operand(), operand()}, made));
+      } else if (below(8) == 0) {
+        graph.nodes.push_back(code_node(engine, "Quantized", operand(), made));
       } else {
         graph.nodes.push_back(node(kOne[below(std::size(kOne))], {operand()}, made));
       }

@@ -58,15 +58,25 @@ TEST_CASE("code values: every instruction set has the definition's, of any numbe
       expected[i] = static_cast<std::uint8_t>(code);
       expected_values[i] = (static_cast<float>(code) - by.zero) * by.scale;
     }
-    const auto check = [&](auto codes_by, auto values_by) {
-      codes_by(by, x.data(), count, codes.data());
+    const bool finite = std::ranges::all_of(x, [](float v) { return std::isfinite(v); });
+    const auto check = [&](auto codes_by, auto values_by, auto quantized_by) {
+      REQUIRE(codes_by(by, x.data(), count, codes.data()) == finite);
       REQUIRE(codes == expected);
       values_by(by, codes.data(), count, values.data());
       REQUIRE(values == expected_values);
+      REQUIRE(quantized_by(by, x.data(), count, values.data()) == finite);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (std::isnan(x[i]) && !by.bipolar) {
+          REQUIRE(std::isnan(values[i]));
+        } else {
+          REQUIRE(values[i] == expected_values[i]);
+          REQUIRE(std::signbit(values[i]) == std::signbit(expected_values[i]));
+        }
+      }
     };
-    check(codes_of, values_of);
-    check(codes_of_portable, values_of_portable);
-    if (may_use(Isa::kAvx2)) check(codes_of_avx2, values_of_avx2);
+    check(codes_of, values_of, quantized_of);
+    check(codes_of_portable, values_of_portable, quantized_of_portable);
+    if (may_use(Isa::kAvx2)) check(codes_of_avx2, values_of_avx2, quantized_of_avx2);
   }
 }
 
