@@ -19,10 +19,12 @@ enum class StorageCoding : std::uint8_t {
   kVarints,     ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
   kGgmlBlocks,  ///< blocks of TensorPlace::blocks, which decode to F32, wherever one begins
   kComputed,    ///< of no storage: TensorPlace::computed gives the values of a matrix
+  kAffine,      ///< of no storage: an F32 tensor is what TensorPlace::affine stands for
 };
 
 struct GgmlType;       // formats/gguf/ggml_type.h
 class ComputedMatrix;  // formats/computed_matrix.h
+struct AffineCodes;    // below
 
 /// Where a tensor's elements lie. A storage is a run of elements of one type; a tensor is a view of it:
 /// element (i, j, ...) is number first + i * strides[0] + j * strides[1] + ... of the storage. Readers check
@@ -48,9 +50,11 @@ struct TensorPlace {
   std::uint64_t interleaved_rows = 0;
   float added = 0;  ///< to every element of an F32 tensor that was decoded
 
-  /// Of kComputed, a matrix of F32, F16 or BF16, whose values it gives are of that type. `stored` is then what its parts
-  /// take, and nothing else of the above counts.
+  /// Of kComputed, a matrix of F32, F16 or BF16, whose values it gives are of that type: its columns are the last axis, its
+  /// rows all others. `stored` is then what its parts take, and nothing else of the above counts.
   std::shared_ptr<const ComputedMatrix> computed;
+  /// Of kAffine, the codes; `offset` and `stored` are theirs, and nothing else of the above counts.
+  std::shared_ptr<const AffineCodes> affine;
 };
 
 /// Where rows interleaved in groups of n (TensorPlace::interleaved_rows) are stored: the stored row of a tensor's row ...
@@ -73,11 +77,34 @@ struct StoredTensor {
   std::string file;  ///< where not in the file that was read: a plain path relative to its folder
 };
 
+/// Integers that stand for floats, (code - zero point) * scale, as in a quantized tensor of PyTorch. As it computes: with one
+/// scale the product is that of two float32, with scales of channels it is rounded once to float32, unless their zero points are
+/// floats, with which all is float32.
+struct AffineCodes {
+  StoredTensor codes;  ///< of the same shape, in the same file: U8, I8 or I32
+  float scale = 1;
+  std::int64_t zero = 0;  ///< at most 53 bits count
+  /// Where it is there, each index of this axis has its own scale and zero point, which lie in the same file.
+  std::optional<std::size_t> axis;
+  StoredTensor scales;  ///< [channels]: F64 or F32
+  StoredTensor zeros;   ///< [channels]: I64, I32 or F32
+};
+
 /// Something in a file that is no tensor, or no weight: named in reports, never dropped quietly.
 struct SkippedEntry {
   std::string name;  ///< "optimizer", "epoch"
   std::string what;  ///< "optimizer state (12 tensors)", "an integer", "a string"
 };
+
+/// A tensor as a matrix: its columns are the last axis, its rows all others. No product of a tensor's sizes overflows.
+inline std::uint64_t matrix_cols(const std::vector<std::uint64_t>& shape) {
+  return shape.empty() ? 1 : shape.back();
+}
+inline std::uint64_t matrix_rows(const std::vector<std::uint64_t>& shape) {
+  std::uint64_t rows = 1;
+  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) rows *= shape[axis];
+  return rows;
+}
 
 struct TensorListing {
   std::vector<StoredTensor> tensors;

@@ -38,12 +38,15 @@ SourceTensor source_tensor(const TensorEntry& tensor) {
       tensor.place.coding == StorageCoding::kGgmlBlocks ? tensor.place.blocks : nullptr;
   const ComputedMatrix* const computed =
       tensor.place.coding == StorageCoding::kComputed ? tensor.place.computed.get() : nullptr;
-  const uint64_t bytes = blocks || computed ? tensor.place.stored : tensor.bytes;
+  const AffineCodes* const affine =
+      tensor.place.coding == StorageCoding::kAffine ? tensor.place.affine.get() : nullptr;
+  const uint64_t bytes = blocks || computed || affine ? tensor.place.stored : tensor.bytes;
   return {.name = tensor.name,
           .dtype = tensor.dtype,
           .shape = tensor.shape,
           .bytes = bytes,
           .stored_as = computed ? computed->stored_as()
+                       : affine ? std::string(dtype_name(affine->codes.dtype))
                                 : std::string(blocks ? blocks->name : dtype_name(tensor.dtype)),
           .raw = bytes};
 }

@@ -12,6 +12,7 @@
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/checkpoint/model_files.h"
 #include "formats/checkpoint/quantized/dequantized_model.h"
+#include "formats/checkpoint/quantized/scaled_weights.h"
 #include "formats/checkpoint/shard_index.h"
 #include "formats/onnx/external_data.h"
 
@@ -27,6 +28,8 @@ constexpr std::array<const char*, 2> kModelNames = {"model.safetensors", "pytorc
 constexpr const char* kIndexEnd = ".index.json";
 /// Of config.json.
 constexpr std::array<const char*, 2> kQuantizationKeys = {"quantization_config", "compression_config"};
+/// Of a folder that PEFT wrote.
+constexpr const char* kAdapterConfig = "adapter_config.json";
 /// What trainers leave beside a model.
 constexpr std::array<const char*, 4> kNoModels = {"training_args.bin", "optimizer.bin", "optimizer.pt",
                                                   "scheduler.pt"};
@@ -114,6 +117,8 @@ class CheckpointOpener {
     }
     if (error)
       return Failure{"cannot read the folder " + quote_text(folder.native()) + ": " + error.message()};
+    if (is_present(folder / kAdapterConfig) && !is_present(folder / "config.json"))
+      return adapter_failure(folder);
     std::sort(found.begin(), found.end());
     std::sort(safetensors.begin(), safetensors.end());
     std::sort(others.begin(), others.end());
@@ -139,6 +144,21 @@ class CheckpointOpener {
                    ") and neither model.safetensors nor model.safetensors.index.json" +
                    (safetensors.empty() ? ", nor pytorch_model.bin nor pytorch_model.bin.index.json" : "") +
                    "; name one of the files"};
+  }
+
+  /// Of a folder that PEFT wrote: it changes a model, whose folder may be said in it.
+  static Failure adapter_failure(const fs::path& folder) {
+    const Result<json> config = read_bounded_json((folder / kAdapterConfig).string());
+    std::string base;
+    if (config.ok() && config.value().is_object()) {
+      const auto found = config.value().find("base_model_name_or_path");
+      if (found != config.value().end() && found->is_string()) base = found->get<std::string>();
+    }
+    return Failure{
+        "the folder " + quote_text(folder.native()) + " holds a low-rank adapter (" + kAdapterConfig +
+        "), which is no model but a change to one" + (base.empty() ? "" : ", " + quote_text(base)) +
+        ": give the folder of that model, and this one as --adapter (crumb merge MODEL --adapter " +
+        quote_text(folder.native()) + " -o MERGED makes a model of both)"};
   }
 
   /// Whether a name is that of a tensor file other than safetensors.
@@ -351,11 +371,12 @@ class CheckpointOpener {
       const Result<json> own = read_gptq_config();
       if (!own.ok()) return own.failure();
       stored = own.value();
-      if (stored.is_null()) return {};
-      config = &stored;
+      if (stored.is_null() && !is_scaled_) return {};
+      config = stored.is_null() ? nullptr : &stored;
     }
     Result<DequantizedModel> model =
-        dequantized_model(*config, checkpoint_.tensors_, checkpoint_.tensor_files_);
+        config == nullptr ? scaled_model(checkpoint_.tensors_, checkpoint_.tensor_files_)
+                          : dequantized_model(*config, checkpoint_.tensors_, checkpoint_.tensor_files_);
     if (!model.ok()) {
       *checkpoint_.quantized_ += ": " + model.failure().message;
       return {};
@@ -365,7 +386,9 @@ class CheckpointOpener {
     checkpoint_.dequantized_ = std::move(model.value().what);
     checkpoint_.quantized_.reset();
     forget_quantization();
-    return sort_tensors();
+    if (Status sorted = sort_tensors(); !sorted.ok()) return sorted;
+    checkpoint_.quantized_ = find_scaled_weight(checkpoint_.tensors_);  // that no method read
+    return {};
   }
 
   /// quantize_config.json, in which older tools for GPTQ keep what others have in config.json; null where there is none.
@@ -395,7 +418,7 @@ class CheckpointOpener {
       if (file.path == "config.json") file.bytes = kept;
   }
 
-  std::optional<std::string> find_quantization() const {
+  std::optional<std::string> find_quantization() {
     if (checkpoint_.config_ != nullptr) {
       for (const char* key : kQuantizationKeys) {
         const auto found = checkpoint_.config_->find(key);
@@ -413,18 +436,18 @@ class CheckpointOpener {
       const std::string_view last = std::string_view(tensor.name).substr(prefix.size());
       if (last == "qweight" || last == "qzeros" || last == "weight_packed")
         return "it holds the tensor " + quote_text(tensor.name);
-      if (last != "weight_scale" && last != "weight_scale_inv" && last != "SCB") continue;
-      const TensorEntry* weight = checkpoint_.find(prefix + "weight");
-      if (weight != nullptr && dtype_bits(weight->dtype) <= 8)
-        return "it holds the tensor " + quote_text(tensor.name) + " beside a weight of type " +
-               std::string(dtype_name(weight->dtype));
     }
-    return std::nullopt;
+    // The integers of an ONNX network belong to its nodes, the codes of a GGUF file to its types.
+    if (checkpoint_.kind_ == "onnx" || checkpoint_.kind_ == "gguf") return std::nullopt;
+    std::optional<std::string> scaled = find_scaled_weight(checkpoint_.tensors_);
+    is_scaled_ = scaled.has_value();
+    return scaled;
   }
 
   fs::path path_;
   std::string key_, also_;
   Checkpoint checkpoint_;
+  bool is_scaled_ = false;       ///< scales lie beside weights of few bits, and no configuration says more
   std::vector<fs::path> noted_;  ///< the inputs under the names by which they were found
   std::vector<MadeFile> made_;
   std::string index_name_;

@@ -32,7 +32,7 @@ bool is_found_by_rows(const TensorPlace& place) {
 /// The tile of a computed matrix that holds an element: whole rows, as long as they are not very long.
 MatrixTile tile_at(const StoredTensor& tensor, std::uint64_t row, std::uint64_t col) {
   constexpr std::uint64_t kStep = ComputedMatrix::kTileStep;
-  const std::uint64_t rows = tensor.shape[0], cols = tensor.shape[1];
+  const std::uint64_t rows = matrix_rows(tensor.shape), cols = matrix_cols(tensor.shape);
   if (cols > kWidestTiledRow) {
     const std::uint64_t first = col - col % kTileElements;
     return {row, 1, first, std::min(kTileElements, cols - first)};
@@ -57,6 +57,25 @@ void narrow_elements(DType dtype, std::span<const float> values, std::byte* out)
   }
 }
 
+template <class Stored>
+double number_of(const std::byte* at) {
+  Stored stored;
+  std::memcpy(&stored, at, sizeof stored);
+  return static_cast<double>(stored);
+}
+
+/// A number of the types that AffineCodes has.
+double number_at(DType dtype, const std::byte* at) {
+  switch (dtype) {
+    case DType::kU8: return number_of<std::uint8_t>(at);
+    case DType::kI8: return number_of<std::int8_t>(at);
+    case DType::kI32: return number_of<std::int32_t>(at);
+    case DType::kI64: return number_of<std::int64_t>(at);
+    case DType::kF32: return number_of<float>(at);
+    default: return number_of<double>(at);
+  }
+}
+
 /// The size of what is swapped in big-endian files: C64 is two numbers.
 std::size_t number_bytes(DType dtype) { return dtype == DType::kC64 ? 4 : dtype_bits(dtype) / 8; }
 
@@ -69,14 +88,20 @@ std::uint64_t TensorReader::resident_bytes(const StoredTensor& tensor) {
   if (!tensor.place.strides.empty()) return tensor.place.decoded;
   if (tensor.place.coding == StorageCoding::kComputed) {
     // A tile's elements, values, codes, and at the worst a scale, a zero point and a group for each.
-    const MatrixTile tile = tensor.shape.size() == 2 ? tile_at(tensor, 0, 0) : MatrixTile();
+    const MatrixTile tile = tile_at(tensor, 0, 0);
     return tile.size() * 24 + kInputPiece * 32;
+  }
+  if (tensor.place.coding == StorageCoding::kAffine) {
+    const AffineCodes& affine = *tensor.place.affine;
+    const std::uint64_t channels = affine.axis ? tensor.shape[*affine.axis] : 1;
+    return resident_bytes(affine.codes) + kInputPiece + channels * 2 * sizeof(double);
   }
   return tensor.place.coding == StorageCoding::kPlain ? 0 : 4 * kInputPiece;
 }
 
 void TensorReader::rewind() {
   position_ = 0;
+  for (TensorReader& codes : codes_) codes.rewind();
   if (tensor_->place.strides.empty()) restart();
 }
 
@@ -161,7 +186,8 @@ Status TensorReader::decode(std::span<std::byte> out) {
     case StorageCoding::kDeflate: done = inflate(out); break;
     case StorageCoding::kVarints: done = read_varints(out); break;
     case StorageCoding::kGgmlBlocks:
-    case StorageCoding::kComputed: return damaged("it is no stream");  // read_rows, read_computed
+    case StorageCoding::kComputed:
+    case StorageCoding::kAffine: return damaged("it is no stream");  // read_rows, read_computed, read_affine
   }
   if (!done.ok()) return done;
   decoded_ += out.size();
@@ -318,7 +344,7 @@ Status TensorReader::compute_tile(std::uint64_t row, std::uint64_t col) {
 /// The next bytes of a matrix that is computed.
 Status TensorReader::read_computed(std::span<std::byte> out) {
   const std::size_t size = dtype_bits(tensor_->dtype) / 8;
-  const std::uint64_t cols = tensor_->shape[1];
+  const std::uint64_t cols = matrix_cols(tensor_->shape);
   std::uint64_t element = position_ / size;
   while (!out.empty()) {
     const std::uint64_t row = element / cols, col = element % cols;
@@ -335,8 +361,68 @@ Status TensorReader::read_computed(std::span<std::byte> out) {
   return {};
 }
 
+/// The codes' own reader, and what scales them.
+Status TensorReader::open_codes() {
+  const AffineCodes& affine = *tensor_->place.affine;
+  scales_ = {static_cast<double>(affine.scale)};
+  zeros_ = {static_cast<double>(affine.zero)};
+  if (affine.axis) {
+    const std::uint64_t channels = tensor_->shape[*affine.axis];
+    const auto load = [&](const StoredTensor& tensor, std::vector<double>& out) -> Status {
+      const std::size_t size = dtype_bits(tensor.dtype) / 8;
+      std::vector<std::byte> bytes(channels * size);
+      TensorReader reader(*file_, tensor);
+      if (Status read = reader.read(bytes); !read.ok()) return damaged(read.failure().message);
+      out.resize(channels);
+      for (std::uint64_t i = 0; i < channels; ++i) out[i] = number_at(tensor.dtype, bytes.data() + i * size);
+      return {};
+    };
+    if (Status read = load(affine.scales, scales_); !read.ok()) return read;
+    if (Status read = load(affine.zeros, zeros_); !read.ok()) return read;
+  }
+  codes_.emplace_back(*file_, affine.codes);
+  return {};
+}
+
+/// The next bytes of a tensor of floats that codes stand for.
+Status TensorReader::read_affine(std::span<std::byte> out) {
+  const AffineCodes& affine = *tensor_->place.affine;
+  if (codes_.empty()) {
+    if (Status opened = open_codes(); !opened.ok()) return opened;
+  }
+  std::uint64_t inner = 1;  // elements of one channel that lie side by side
+  for (std::size_t axis = affine.axis.value_or(0) + 1; affine.axis && axis < tensor_->shape.size(); ++axis)
+    inner *= tensor_->shape[axis];
+  const bool of_floats = !affine.axis || affine.zeros.dtype == DType::kF32;
+  const std::size_t size = dtype_bits(affine.codes.dtype) / 8;
+  std::uint64_t element = position_ / sizeof(float);
+  for (std::vector<std::byte> bytes; !out.empty();) {
+    const std::uint64_t count = std::min<std::uint64_t>(out.size() / sizeof(float), kInputPiece / size);
+    bytes.resize(count * size);
+    if (Status read = codes_.front().read(bytes); !read.ok()) return read;
+    for (std::uint64_t i = 0; i < count; ++i, ++element) {
+      const std::uint64_t channel = affine.axis ? element / inner % tensor_->shape[*affine.axis] : 0;
+      const auto code = number_at(affine.codes.dtype, bytes.data() + i * size);
+      const double steps = code - zeros_[channel];  // exact, but for zero points that are floats
+      const float value = of_floats
+                              ? (affine.axis ? static_cast<float>(code) - static_cast<float>(zeros_[channel])
+                                             : static_cast<float>(steps)) *
+                                    static_cast<float>(scales_[channel])
+                              : static_cast<float>(steps * scales_[channel]);
+      std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+    }
+    out = out.subspan(count * sizeof(float));
+  }
+  return {};
+}
+
 Status TensorReader::read(std::span<std::byte> out) {
   if (out.empty()) return {};
+  if (tensor_->place.coding == StorageCoding::kAffine) {
+    const Status done = read_affine(out);
+    if (done.ok()) position_ += out.size();
+    return done;
+  }
   if (tensor_->place.coding == StorageCoding::kComputed) {
     const Status done = read_computed(out);
     if (done.ok()) position_ += out.size();

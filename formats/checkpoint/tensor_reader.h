@@ -18,7 +18,7 @@ namespace crumb {
 
 /// Reads a tensor front to back, little-endian and row-major, as often as wanted. Plain row-major storages
 /// are read where they lie, coded ones are decoded on the way; blocks and rows in another order are found where they
-/// are, matrices that are computed come a tile at a time; only a view with gaps or another order holds
+/// are, matrices that are computed come a tile at a time, and codes are scaled as they are read; only a view with gaps or another order holds
 /// its storage in memory, resident_bytes() of it, from the first read on.
 class TensorReader {
  public:
@@ -50,6 +50,8 @@ class TensorReader {
   Status read_elements(std::uint64_t element, std::span<std::byte> out);
   Status read_computed(std::span<std::byte> out);
   Status compute_tile(std::uint64_t row, std::uint64_t col);
+  Status open_codes();
+  Status read_affine(std::span<std::byte> out);
 
   const InputFile* file_;
   const StoredTensor* tensor_;
@@ -62,6 +64,8 @@ class TensorReader {
   std::vector<std::byte>
       storage_;  ///< of a view that is not row-major; of a computed matrix, the tile's elements
   MatrixTile tile_;
+  std::vector<TensorReader> codes_;     ///< of kAffine, one from the first read on
+  std::vector<double> scales_, zeros_;  ///< of its channels, or of the tensor
 };
 
 }  // namespace crumb

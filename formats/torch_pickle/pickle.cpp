@@ -43,6 +43,7 @@ class PickleMachine {
 
  private:
   static constexpr std::size_t kMaxUses = 2 * kMaxPickleValues;
+  static constexpr std::uint32_t kDictionary = 1, kState = 2;  // of a global's node
 
   static Failure too_many() {
     return Failure{"the pickle holds more than " + std::to_string(kMaxPickleValues) + " values"};
@@ -62,7 +63,7 @@ class PickleMachine {
       case kBinInt2: return need(2) && integer(static_cast<std::int64_t>(number(2)));
       case kLong1: return long_integer(1);
       case kLong4: return long_integer(4);
-      case kBinFloat: return need(8) && skip(8) && push(make(PickleKind::kFloat));
+      case kBinFloat: return need(8) && real();
       case kShortBinUnicode: return text(1, PickleKind::kText);
       case kBinUnicode: return text(4, PickleKind::kText);
       case kBinUnicode8: return text(8, PickleKind::kText);
@@ -163,6 +164,15 @@ class PickleMachine {
   bool integer(std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
     return push(make(PickleKind::kInt, static_cast<std::uint32_t>(bits & UINT32_MAX),
+                     static_cast<std::uint32_t>(bits >> 32)));
+  }
+
+  /// Big-endian, unlike all others.
+  bool real() {
+    std::uint64_t bits = 0;
+    for (unsigned i = 0; i < 8; ++i) bits = bits << 8 | std::to_integer<std::uint64_t>(bytes_[at_ + i]);
+    at_ += 8;
+    return push(make(PickleKind::kFloat, static_cast<std::uint32_t>(bits & UINT32_MAX),
                      static_cast<std::uint32_t>(bits >> 32)));
   }
 
@@ -318,7 +328,9 @@ class PickleMachine {
       why_ = found.failure().message;
       return false;
     }
-    return push(make(PickleKind::kGlobal, found.value().id, found.value().is_dictionary));
+    const PickleGlobal& global = found.value();
+    const std::uint32_t traits = (global.is_dictionary ? kDictionary : 0) | (global.has_state ? kState : 0);
+    return push(make(PickleKind::kGlobal, global.id, traits));
   }
 
   bool call() {
@@ -329,15 +341,19 @@ class PickleMachine {
     if (!tree_.is(arguments, PickleKind::kTuple))
       return refuse("the arguments of a call are " + std::string(pickle_kind_text(tree_.kind(arguments))) +
                     ", expected a tuple");
-    if (tree_.nodes_[callee].b == 0) return push(make(PickleKind::kCall, callee, arguments));
+    if ((tree_.nodes_[callee].b & kDictionary) == 0) return push(make(PickleKind::kCall, callee, arguments));
     if (tree_.size(arguments) != 0) return refuse("a dictionary is made with arguments");
     return push(make(PickleKind::kDict));
   }
 
-  /// The state of a dictionary is its attributes (_metadata of a state dict): not its entries, left out.
+  /// The state of a dictionary is its attributes (_metadata of a state dict): not its entries, left out as that of
+  /// whatever else may have one.
   bool build() {
     if (!have(2)) return false;
     const PickleId state = pop(), target = stack_.back();
+    const bool has_state =
+        tree_.is(target, PickleKind::kCall) && (tree_.nodes_[tree_.callee(target)].b & kState) != 0;
+    if (has_state) return true;
     if (!tree_.is(target, PickleKind::kDict) || !tree_.is(state, PickleKind::kDict))
       return refuse("opcode BUILD gives " + std::string(pickle_kind_text(tree_.kind(target))) +
                     " the state " + std::string(pickle_kind_text(tree_.kind(state))) +

@@ -13,6 +13,7 @@
 // its uses; every opcode makes at most one of each.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,7 +29,7 @@ enum class PickleKind : std::uint8_t {
   kBool,
   kInt,
   kBigInt,  ///< an integer beyond 64 bits; its value is not kept
-  kFloat,   ///< its value is not kept
+  kFloat,
   kText,
   kBytes,
   kTuple,
@@ -40,11 +41,13 @@ enum class PickleKind : std::uint8_t {
   kPersistent,
 };
 
-/// What a known global is to the caller, and whether a call of it without arguments makes a dictionary that
-/// entries may then be set in (collections.OrderedDict).
+/// What a known global is to the caller, whether a call of it without arguments makes a dictionary that
+/// entries may then be set in (collections.OrderedDict), and whether what another call of it makes may be given a state,
+/// which is left out (the attributes of an argparse.Namespace).
 struct PickleGlobal {
   std::uint16_t id = 0;
   bool is_dictionary = false;
+  bool has_state = false;
 };
 
 /// Gives "module.name" its meaning. A Failure refuses the pickle.
@@ -63,6 +66,10 @@ class PickleTree {
   bool is_true(PickleId id) const { return is(id, PickleKind::kBool) && nodes_[id].a == 1; }
   std::int64_t integer(PickleId id) const {
     return static_cast<std::int64_t>(std::uint64_t{nodes_[id].b} << 32 | nodes_[id].a);
+  }
+  /// Of kFloat.
+  double real(PickleId id) const {
+    return std::bit_cast<double>(std::uint64_t{nodes_[id].b} << 32 | nodes_[id].a);
   }
   /// Of kText (not checked to be UTF-8) and kBytes; a view of the pickle.
   std::string_view text(PickleId id) const;

@@ -313,7 +313,10 @@ Status Flattener::flatten(PickleId root, bool top) {
       return Failure{in_name(name) + " has a key that is " + tensors_.describe(entry.key) +
                      " and holds tensors, expected a string or an integer"};
     if (!part) part = "(" + tensors_.describe(entry.key) + ")";
-    if (levels.size() > 1) name += '.';
+    // What a quantized layer packs: its weight is what the entry is named after, its bias lies beside it.
+    const bool packed = tree_.is(level.id, PickleKind::kTuple) && name.ends_with("_packed_params");
+    if (packed && entry.index < 2) part = entry.index == 0 ? "" : "bias";
+    if (levels.size() > 1 && !part->empty()) name += '.';
     name += *part;
     if (name.size() > kMaxName)
       return Failure{"the name " + quote_text(name) + " has more than " + byte_text(kMaxName)};

@@ -9,8 +9,9 @@
 namespace crumb {
 namespace {
 
-constexpr std::array<TorchGlobal, 101> kTorchGlobals = {{
+constexpr std::array<TorchGlobal, 109> kTorchGlobals = {{
     {"_codecs.encode", TorchRole::kPlain, "bytes"},
+    {"argparse.Namespace", TorchRole::kObject, "a namespace"},
     {"builtins.bytearray", TorchRole::kPlain, "bytes"},
     {"builtins.bytes", TorchRole::kPlain, "bytes"},
     {"builtins.complex", TorchRole::kPlain, "a complex number"},
@@ -21,6 +22,13 @@ constexpr std::array<TorchGlobal, 101> kTorchGlobals = {{
     {"builtins.xrange", TorchRole::kPlain, "a range"},
     {"collections.Counter", TorchRole::kPlain, "a counter"},
     {"collections.OrderedDict", TorchRole::kDictionary, ""},
+    {"numpy._core.multiarray.scalar", TorchRole::kPlain, "a NumPy number"},
+    {"numpy.core.multiarray.scalar", TorchRole::kPlain, "a NumPy number"},
+    {"numpy.dtype", TorchRole::kObject, "a NumPy type"},
+    {"pathlib.PosixPath", TorchRole::kPlain, "a path"},
+    {"pathlib.PurePosixPath", TorchRole::kPlain, "a path"},
+    {"pathlib.PureWindowsPath", TorchRole::kPlain, "a path"},
+    {"pathlib.WindowsPath", TorchRole::kPlain, "a path"},
     {"torch.BFloat16Storage", TorchRole::kStorage, "bfloat16", 2, DType::kBF16},
     {"torch.BoolStorage", TorchRole::kStorage, "bool", 1, DType::kBool},
     {"torch.ByteStorage", TorchRole::kStorage, "uint8", 1, DType::kU8},
@@ -32,11 +40,11 @@ constexpr std::array<TorchGlobal, 101> kTorchGlobals = {{
     {"torch.HalfStorage", TorchRole::kStorage, "float16", 2, DType::kF16},
     {"torch.IntStorage", TorchRole::kStorage, "int32", 4, DType::kI32},
     {"torch.LongStorage", TorchRole::kStorage, "int64", 8, DType::kI64},
-    {"torch.QInt32Storage", TorchRole::kStorage, "qint32", 4},
-    {"torch.QInt8Storage", TorchRole::kStorage, "qint8", 1},
+    {"torch.QInt32Storage", TorchRole::kStorage, "qint32", 4, std::nullopt, DType::kI32},
+    {"torch.QInt8Storage", TorchRole::kStorage, "qint8", 1, std::nullopt, DType::kI8},
     {"torch.QUInt2x4Storage", TorchRole::kStorage, "quint2x4", 1},
     {"torch.QUInt4x2Storage", TorchRole::kStorage, "quint4x2", 1},
-    {"torch.QUInt8Storage", TorchRole::kStorage, "quint8", 1},
+    {"torch.QUInt8Storage", TorchRole::kStorage, "quint8", 1, std::nullopt, DType::kU8},
     {"torch.ShortStorage", TorchRole::kStorage, "int16", 2, DType::kI16},
     {"torch.Size", TorchRole::kPlain, "a torch.Size"},
     {"torch.Tensor", TorchRole::kTensorType, ""},
@@ -49,7 +57,7 @@ constexpr std::array<TorchGlobal, 101> kTorchGlobals = {{
     {"torch._utils._rebuild_nested_tensor", TorchRole::kOtherTensor, "a nested tensor"},
     {"torch._utils._rebuild_parameter", TorchRole::kWrapTensor, ""},
     {"torch._utils._rebuild_parameter_with_state", TorchRole::kWrapTensor, ""},
-    {"torch._utils._rebuild_qtensor", TorchRole::kOtherTensor, "a quantized tensor"},
+    {"torch._utils._rebuild_qtensor", TorchRole::kRebuildQTensor, "a quantized tensor"},
     {"torch._utils._rebuild_sparse_tensor", TorchRole::kOtherTensor, "a sparse tensor"},
     {"torch._utils._rebuild_tensor", TorchRole::kRebuildTensor, ""},
     {"torch._utils._rebuild_tensor_v2", TorchRole::kRebuildTensorV2, ""},
@@ -131,7 +139,7 @@ std::string refusal(std::string_view name) {
     return text + "A checkpoint has no use for it: distrust this file";
   if (module == "numpy")
     return text +
-           "It holds NumPy values: turn them into tensors or Python numbers, or save only the state dict: "
+           "It holds NumPy arrays: turn them into tensors or Python numbers, or save only the state dict: "
            "torch.save(model.state_dict(), ...)";
   return text +
          "It holds a whole pickled object: save the state dict instead: torch.save(model.state_dict(), ...)";
@@ -149,7 +157,7 @@ Result<PickleGlobal> find_torch_global(std::string_view name) {
                        [](const TorchGlobal& row, std::string_view key) { return row.name < key; });
   if (found == kTorchGlobals.end() || found->name != name) return Failure{refusal(name)};
   return PickleGlobal{static_cast<std::uint16_t>(found - kTorchGlobals.begin()),
-                      found->role == TorchRole::kDictionary};
+                      found->role == TorchRole::kDictionary, found->role == TorchRole::kObject};
 }
 
 }  // namespace crumb

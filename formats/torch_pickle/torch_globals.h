@@ -21,20 +21,23 @@ enum class TorchRole : std::uint8_t {
   kWrapTensor,       ///< (tensor, ...): a parameter, which is its tensor
   kFromType,         ///< (one of the above, type, its arguments, attributes)
   kOnDevice,         ///< (tensor, dtype, device, requires_grad)
-  kOtherTensor,      ///< a tensor without plain elements: sparse, quantized, meta, ...
+  kRebuildQTensor,   ///< (storage, offset, size, stride, (scheme, scale, zero point[, axis]), ...)
+  kOtherTensor,      ///< a tensor without plain elements: sparse, meta, ...
   kTensorType,
   kStorage,
   kDType,
   kDictionary,
-  kPlain,  ///< a value that holds no tensor
+  kPlain,   ///< a value that holds no tensor
+  kObject,  ///< the same, of which attributes may be set
 };
 
 struct TorchGlobal {
   std::string_view name;
   TorchRole role;
-  std::string_view text;         ///< for people: what a call of it (kPlain, kOtherTensor) or the type is
+  std::string_view text;         ///< for people: what a call of it or the type is
   std::uint8_t bytes = 0;        ///< of an element: kStorage, kDType
   std::optional<DType> dtype{};  ///< none where the type is none of ours: kStorage, kDType
+  std::optional<DType> codes{};  ///< of a kStorage of a quantized tensor: the integers that it holds
 };
 
 const TorchGlobal& torch_global(std::uint16_t id);

@@ -1,5 +1,7 @@
 #include "formats/torch_pickle/torch_tensor.h"
 
+#include <algorithm>
+
 #include "base/checked_size.h"
 #include "base/files/text.h"
 
@@ -30,6 +32,14 @@ checked::Size last_element(std::uint64_t first, const std::vector<std::uint64_t>
   return last;
 }
 
+/// The checksum of a storage, where reading the tensor is reading all of it. 0 is what torch.save writes where it is told
+/// not to compute checksums. A part of a storage is read alone.
+void take_checksum(StoredTensor& tensor, std::uint64_t bytes, std::uint32_t checksum) {
+  TensorPlace& place = tensor.place;
+  const bool whole = !place.strides.empty() || (place.first == 0 && bytes == place.decoded);
+  if (whole && checksum != 0) place.crc = checksum;
+}
+
 }  // namespace
 
 struct TorchTensors::Storage {
@@ -52,6 +62,7 @@ bool TorchTensors::is_tensor(PickleId id) const {
     case TorchRole::kWrapTensor:
     case TorchRole::kFromType:
     case TorchRole::kOnDevice:
+    case TorchRole::kRebuildQTensor:
     case TorchRole::kOtherTensor:
     case TorchRole::kTensorType: return true;
     default: return false;
@@ -77,7 +88,7 @@ std::vector<PickleId> TorchTensors::arguments(PickleId tuple) const {
   return values;
 }
 
-Result<TorchTensor> TorchTensors::tensor(PickleId id) const {
+Result<TorchTensor> TorchTensors::tensor(PickleId id, bool may_be_quantized) const {
   constexpr int kMaxWrappers = 8;
   PickleId callee = tree_.callee(id);
   std::vector<PickleId> values = arguments(tree_.arguments(id));
@@ -97,7 +108,14 @@ Result<TorchTensor> TorchTensors::tensor(PickleId id) const {
                                                " and used as " + std::string(expected->text)};
         return result;
       }
-      case TorchRole::kOtherTensor: return TorchTensor{std::nullopt, std::string(function.text)};
+      case TorchRole::kRebuildQTensor:
+        if (!may_be_quantized) return damaged("what quantizes a tensor is quantized");
+        return rebuild_quantized(values);
+      case TorchRole::kOtherTensor:
+        return Failure{"it is " + std::string(function.text) + ", which is not read: save " +
+                       std::string(function.name == "torch._utils._rebuild_sparse_tensor"
+                                       ? "tensor.to_dense() in its place"
+                                       : "a tensor with plain elements in its place, or leave it out")};
       case TorchRole::kOnDevice:
         if (values.size() < 2 || role_of(values[1]) == nullptr ||
             role_of(values[1])->role != TorchRole::kDType)
@@ -208,26 +226,9 @@ Status TorchTensors::check_metadata(PickleId id) const {
   return {};
 }
 
-Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<PickleId>& values) const {
-  const std::size_t least = role == TorchRole::kRebuildTensor     ? 4
-                            : role == TorchRole::kRebuildTensorV2 ? 6
-                                                                  : 7;
-  const std::size_t most = role == TorchRole::kRebuildTensor ? least : least + 1;
-  if (values.size() < least || values.size() > most)
-    return damaged("a tensor is made from " + std::to_string(values.size()) + " values, expected " +
-                   std::to_string(least));
-  if (values.size() > least) {
-    const Status metadata = check_metadata(values[least]);
-    if (!metadata.ok()) return metadata.failure();
-  }
-  const Result<Storage> found = storage(values[0]);
-  if (!found.ok()) return found.failure();
-  const Storage& storage = found.value();
-  const TorchGlobal* type = storage.type;
-  if (role == TorchRole::kRebuildTensorV3) {
-    type = role_of(values[6]);
-    if (type == nullptr || type->role != TorchRole::kDType) return damaged("a tensor's dtype is none");
-  }
+/// What the call's first four values say: the shape, and where elements of that many bytes lie.
+Result<StoredTensor> TorchTensors::place(const Storage& storage, std::uint64_t element_bytes,
+                                         const std::vector<PickleId>& values) const {
   if (!tree_.is(values[1], PickleKind::kInt) || tree_.integer(values[1]) < 0)
     return damaged("a tensor's offset in its storage is none");
   Result<std::vector<std::uint64_t>> shape = sizes(values[2], "shape");
@@ -250,7 +251,7 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
   place.big_endian = archive_.big_endian();
   if (count.value() > 0) {
     place.first = static_cast<std::uint64_t>(tree_.integer(values[1]));
-    const std::uint64_t held = storage.bytes / type->bytes;
+    const std::uint64_t held = storage.bytes / element_bytes;
     const checked::Size last = last_element(place.first, tensor.shape, strides.value());
     if (!last || *last >= held)
       return Failure{"shape " + shape_text(tensor.shape) + " with strides " + shape_text(strides.value()) +
@@ -258,23 +259,128 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
                      quote_text(storage.key) + ", which has " + std::to_string(held) + " elements"};
     if (!is_row_major(tensor.shape, strides.value())) place.strides = std::move(strides.value());
   }
+  return tensor;
+}
+
+Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<PickleId>& values) const {
+  const std::size_t least = role == TorchRole::kRebuildTensor     ? 4
+                            : role == TorchRole::kRebuildTensorV2 ? 6
+                                                                  : 7;
+  const std::size_t most = role == TorchRole::kRebuildTensor ? least : least + 1;
+  if (values.size() < least || values.size() > most)
+    return damaged("a tensor is made from " + std::to_string(values.size()) + " values, expected " +
+                   std::to_string(least));
+  if (values.size() > least) {
+    const Status metadata = check_metadata(values[least]);
+    if (!metadata.ok()) return metadata.failure();
+  }
+  const Result<Storage> found = storage(values[0]);
+  if (!found.ok()) return found.failure();
+  const Storage& storage = found.value();
+  const TorchGlobal* type = storage.type;
+  if (role == TorchRole::kRebuildTensorV3) {
+    type = role_of(values[6]);
+    if (type == nullptr || type->role != TorchRole::kDType) return damaged("a tensor's dtype is none");
+  }
+  Result<StoredTensor> placed = place(storage, type->bytes, values);
+  if (!placed.ok()) return placed.failure();
+  StoredTensor& tensor = placed.value();
   if (!type->dtype) return TorchTensor{std::nullopt, "a tensor of " + std::string(type->text)};
   tensor.dtype = *type->dtype;
   if (tensor.dtype == DType::kF4) {
     // An element of torch's type is a pair of ours.
     const checked::Size last_axis =
         checked::multiply(tensor.shape.empty() ? checked::Size() : tensor.shape.back(), 2);
-    const checked::Size first = checked::multiply(place.first, 2);
-    if (!place.strides.empty() || !last_axis || !first)
+    const checked::Size first = checked::multiply(tensor.place.first, 2);
+    if (!tensor.place.strides.empty() || !last_axis || !first)
       return TorchTensor{std::nullopt, "a view of pairs of 4-bit floats"};
     tensor.shape.back() = *last_axis;
-    place.first = *first;
+    tensor.place.first = *first;
   }
   const Result<std::uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
   if (!bytes.ok()) return bytes.failure();
-  // 0 is what torch.save writes where it is told not to compute checksums. A part of a storage is read alone.
-  const bool whole = !place.strides.empty() || (place.first == 0 && bytes.value() == place.decoded);
-  if (whole && storage.member->crc != 0) place.crc = storage.member->crc;
+  take_checksum(tensor, bytes.value(), storage.member->crc);
+  return TorchTensor{std::move(tensor), {}};
+}
+
+/// Scales or zero points of channels: a tensor of one axis, of one of the types.
+Result<StoredTensor> TorchTensors::parameters(PickleId id, const char* what,
+                                              std::initializer_list<DType> types) const {
+  if (!tree_.is(id, PickleKind::kCall) || !is_tensor(id))
+    return Failure{std::string("its ") + what + " are " + describe(id) +
+                   ", which is not read: load it by torch.load and save it again"};
+  Result<TorchTensor> found = tensor(id, false);
+  if (!found.ok()) return Failure{std::string("its ") + what + ": " + found.failure().message};
+  std::optional<StoredTensor>& made = found.value().tensor;
+  if (!made || std::ranges::find(types, made->dtype) == types.end() || made->shape.size() != 1)
+    return damaged(std::string("a quantized tensor's ") + what + " are " +
+                   (made ? shape_text(made->shape) + " " + std::string(dtype_name(made->dtype))
+                         : found.value().skipped));
+  return *std::move(made);
+}
+
+/// (storage, offset, size, stride, (scheme, scale, zero point) or (scheme, scales, zero points, axis), ...)
+Result<TorchTensor> TorchTensors::rebuild_quantized(const std::vector<PickleId>& values) const {
+  if (values.size() < 5)
+    return damaged("a quantized tensor is made from " + std::to_string(values.size()) + " values");
+  const Result<Storage> found = storage(values[0]);
+  if (!found.ok()) return found.failure();
+  const Storage& storage = found.value();
+  if (!storage.type->codes)
+    return Failure{"it is a quantized tensor of " + std::string(storage.type->text) +
+                   ", which is not read: save tensor.dequantize()"};
+  Result<StoredTensor> placed = place(storage, storage.type->bytes, values);
+  if (!placed.ok()) return placed.failure();
+  auto affine = std::make_shared<AffineCodes>();
+  affine->codes = std::move(placed.value());
+  affine->codes.dtype = *storage.type->codes;
+  const std::vector<std::uint64_t>& shape = affine->codes.shape;
+  const Result<std::uint64_t> bytes = tensor_byte_size(affine->codes.dtype, shape);
+  if (!bytes.ok()) return bytes.failure();
+  take_checksum(affine->codes, bytes.value(), storage.member->crc);
+
+  if (!tree_.is(values[4], PickleKind::kTuple)) return damaged("a quantized tensor has no quantizer");
+  const std::vector<PickleId> quantizer = arguments(values[4]);
+  const TorchGlobal* const scheme = quantizer.empty() ? nullptr : role_of(quantizer[0]);
+  const std::string_view name = scheme != nullptr ? scheme->name : "";
+  if (name == "torch.per_tensor_affine" && quantizer.size() == 3) {
+    if (!tree_.is(quantizer[1], PickleKind::kFloat) || !tree_.is(quantizer[2], PickleKind::kInt))
+      return damaged("a quantized tensor's scale or zero point is no number");
+    affine->scale = static_cast<float>(tree_.real(quantizer[1]));
+    affine->zero = tree_.integer(quantizer[2]);
+  } else if (name.starts_with("torch.per_channel_affine") && quantizer.size() == 4) {
+    Result<StoredTensor> scales = parameters(quantizer[1], "scales", {DType::kF64, DType::kF32});
+    if (!scales.ok()) return scales.failure();
+    Result<StoredTensor> zeros =
+        parameters(quantizer[2], "zero points", {DType::kI64, DType::kI32, DType::kF32});
+    if (!zeros.ok()) return zeros.failure();
+    const std::int64_t axis =
+        tree_.is(quantizer[3], PickleKind::kInt) ? tree_.integer(quantizer[3]) : std::int64_t{-1};
+    if (axis < 0 || static_cast<std::uint64_t>(axis) >= shape.size())
+      return damaged("a quantized tensor's axis is none of " + shape_text(shape));
+    const std::uint64_t channels = shape[static_cast<std::size_t>(axis)];
+    if (scales.value().shape[0] != channels || zeros.value().shape[0] != channels)
+      return damaged("a quantized tensor of " + std::to_string(channels) + " channels has " +
+                     std::to_string(scales.value().shape[0]) + " scales and " +
+                     std::to_string(zeros.value().shape[0]) + " zero points");
+    affine->axis = static_cast<std::size_t>(axis);
+    affine->scales = std::move(scales.value());
+    affine->zeros = std::move(zeros.value());
+  } else {
+    return damaged("a quantized tensor's scheme is " +
+                   (name.empty() ? std::string("none") : quote_text(name)) + " of " +
+                   std::to_string(quantizer.size()) + " values");
+  }
+  StoredTensor tensor;
+  tensor.dtype = DType::kF32;
+  tensor.shape = shape;
+  const Result<std::uint64_t> floats = tensor_byte_size(tensor.dtype, tensor.shape);
+  if (!floats.ok()) return floats.failure();
+  tensor.place.offset = affine->codes.place.offset;
+  tensor.place.stored = affine->codes.place.stored;
+  tensor.place.decoded = floats.value();
+  tensor.place.coding = StorageCoding::kAffine;
+  tensor.place.affine = std::move(affine);
   return TorchTensor{std::move(tensor), {}};
 }
 

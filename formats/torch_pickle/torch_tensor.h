@@ -15,7 +15,7 @@
 
 namespace crumb {
 
-/// A tensor, or why it is none that can be read ("a sparse tensor").
+/// A tensor, or of which type that is none of ours ("a tensor of complex128").
 struct TorchTensor {
   std::optional<StoredTensor> tensor;  ///< without its name
   std::string skipped;
@@ -28,17 +28,22 @@ class TorchTensors {
 
   bool is_tensor(PickleId id) const;
 
-  /// A Failure where the call is damaged, or its view leaves its storage, or the storage is not there.
+  /// A quantized tensor is the floats that its codes stand for. A Failure where the call is damaged, or its view leaves its
+  /// storage, or the storage is not there, and of sparse, meta and nested tensors, which says what to save instead.
   /// Precondition: is_tensor(id).
-  Result<TorchTensor> tensor(PickleId id) const;
+  Result<TorchTensor> tensor(PickleId id) const { return tensor(id, true); }
 
   /// "an integer", "a sparse tensor": any value, for people.
   std::string describe(PickleId id) const;
 
  private:
-  struct View;
   struct Storage;
+  Result<TorchTensor> tensor(PickleId id, bool may_be_quantized) const;
   Result<TorchTensor> rebuild(TorchRole role, const std::vector<PickleId>& arguments) const;
+  Result<TorchTensor> rebuild_quantized(const std::vector<PickleId>& arguments) const;
+  Result<StoredTensor> place(const Storage& storage, std::uint64_t element_bytes,
+                             const std::vector<PickleId>& arguments) const;
+  Result<StoredTensor> parameters(PickleId id, const char* what, std::initializer_list<DType> types) const;
   Result<Storage> storage(PickleId id) const;
   Result<std::vector<std::uint64_t>> sizes(PickleId id, const char* what) const;
   const TorchGlobal* role_of(PickleId global) const;

@@ -54,7 +54,7 @@ std::optional<std::vector<TensorEntry>> listed_tensors(const nlohmann::json& lis
 }
 
 void check_matrix(const InputFile& file, const TensorEntry& tensor) {
-  require(tensor.shape.size() == 2 && is_floating(tensor.dtype), "a matrix of floats");
+  require(is_floating(tensor.dtype), "a matrix of floats");
   require(is_exact_size(tensor.dtype, tensor.shape, tensor.bytes), "its bytes are what its shape takes");
   if (tensor.bytes > kMostRead) return;
   std::vector<std::byte> whole(tensor.bytes);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "formats/checkpoint/quantized/scaled_weights.h"
 #include "formats/checkpoint/quantized/schemes.h"
 
 namespace crumb {
@@ -133,11 +134,43 @@ class ModelMaker {
   DequantizedModel model_;
 };
 
+/// Of a configuration that says no more than that there are scales: the sizes of blocks, where it has them.
+Result<std::optional<ScaleBlock>> scale_block(const nlohmann::json& config) {
+  const auto found = config.find("weight_block_size");
+  if (found == config.end() || found->is_null()) return std::optional<ScaleBlock>();
+  const bool good =
+      found->is_array() && found->size() == 2 && std::ranges::all_of(*found, [](const auto& size) {
+        return size.is_number_unsigned() && size.template get<std::uint64_t>() > 0;
+      });
+  if (!good) return Failure{"weight_block_size is no list of two sizes"};
+  return std::optional(ScaleBlock{(*found)[0].get<std::uint64_t>(), (*found)[1].get<std::uint64_t>()});
+}
+
+/// Whether scales lie beside the weights under names that explain themselves.
+Result<bool> is_scaled(const nlohmann::json& config) {
+  if (!config.is_object()) return false;
+  const Result<std::string> method = quantized::text_of(config, "quant_method", "");
+  if (!method.ok()) return method.failure();
+  if (method.value() == "fp8" || method.value() == "fbgemm_fp8") return true;
+  if (method.value() != "modelopt") return false;
+  const Result<std::string> algorithm = quantized::text_of(config, "quant_algo", "");
+  if (!algorithm.ok()) return algorithm.failure();
+  if (algorithm.value().starts_with("FP8")) return true;
+  return Failure{"quant_algo " + quote_text(algorithm.value()) + " of modelopt is not read; read is FP8"};
+}
+
 }  // namespace
 
 Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
                                            const std::vector<TensorEntry>& tensors,
                                            const std::vector<InputFile>& files) {
+  const Result<bool> scaled = is_scaled(config);
+  if (!scaled.ok()) return scaled.failure();
+  if (scaled.value()) {
+    const Result<std::optional<ScaleBlock>> block = scale_block(config);
+    if (!block.ok()) return block.failure();
+    return scaled_model(tensors, files, block.value());
+  }
   const Result<std::unique_ptr<Method>> method = method_of(config);
   if (!method.ok()) return method.failure();
   return ModelMaker(*method.value(), tensors, files).make();

@@ -6,6 +6,7 @@
 //                        nvfp4-pack-quantized, mxfp4-pack-quantized, mxfp6-pack-quantized, mxfp8-quantized
 //   GPTQ                 checkpoint_format gptq and gptq_v2 of 2, 3, 4 and 8 bits, with and without desc_act
 //   AWQ                  version gemm, 4 bits
+//   fp8, fbgemm_fp8      and modelopt's FP8: scales beside weights of 8 bits (scaled_weights.h)
 // quantized_matrix.h has their layouts. Values are computed in the type of the scales, as these libraries do (NVFP4 and MX
 // in bfloat16), which is the type that the tensors then have. Quantizers of activations and of the key-value cache are left
 // out, and listed.
@@ -35,6 +36,6 @@ Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
                                            const std::vector<InputFile>& files);
 
 /// What dequantized_model() reads, for messages.
-inline constexpr std::string_view kReadQuantizations = "compressed-tensors, gptq and awq";
+inline constexpr std::string_view kReadQuantizations = "compressed-tensors, gptq, awq and fp8";
 
 }  // namespace crumb

@@ -10,6 +10,12 @@ std::string found_text(const TensorEntry& tensor) {
   return shape_text(tensor.shape) + " " + std::string(dtype_name(tensor.dtype));
 }
 
+bool lies_in_order(const TensorEntry& tensor) {
+  const TensorPlace& place = tensor.place;
+  return place.coding == StorageCoding::kPlain && place.strides.empty() && place.first == 0 &&
+         place.skip == 0 && !place.big_endian;
+}
+
 Failure tensor_failure(const std::string& name, const std::string& why) {
   return Failure{"tensor " + quote_text(name) + ": " + why};
 }
@@ -19,8 +25,7 @@ Result<const TensorEntry*> needed(const Module& module, std::string_view part,
   const TensorEntry* const tensor = module.find(part);
   const std::string name = module.name + "." + std::string(part);
   if (tensor == nullptr) return tensor_failure(name, "it is missing");
-  const bool plain = tensor->place.coding == StorageCoding::kPlain && tensor->place.strides.empty() &&
-                     tensor->place.first == 0 && tensor->place.skip == 0 && !tensor->place.big_endian;
+  const bool plain = lies_in_order(*tensor);
   if (std::ranges::find(types, tensor->dtype) != types.end() && tensor->shape.size() == axes && plain)
     return tensor;
   std::string expected;

@@ -41,6 +41,9 @@ struct Reading {
 /// "[32, 4] I32": what was found, for messages.
 std::string found_text(const TensorEntry& tensor);
 
+/// Whether its elements lie one behind the other in the file, row by row.
+bool lies_in_order(const TensorEntry& tensor);
+
 /// A Failure that begins with the tensor's name.
 Failure tensor_failure(const std::string& name, const std::string& why);
 

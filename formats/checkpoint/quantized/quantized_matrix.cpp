@@ -26,11 +26,30 @@ std::uint32_t word_at(const std::byte* at) {
   return word;
 }
 
+/// As number formats are called, but for the bits of integers.
+std::string name_of(CodeMeaning meaning) {
+  switch (meaning) {
+    case CodeMeaning::kUnsigned: return "uint";
+    case CodeMeaning::kE2M1: return "e2m1";
+    case CodeMeaning::kE2M3: return "e2m3";
+    case CodeMeaning::kE4M3: return "e4m3fn";
+    case CodeMeaning::kE5M2: return "e5m2";
+    case CodeMeaning::kE4M3Fnuz: return "e4m3fnuz";
+    case CodeMeaning::kE5M2Fnuz: return "e5m2fnuz";
+    case CodeMeaning::kOffset:
+    case CodeMeaning::kSigned: break;
+  }
+  return "int";
+}
+
 std::array<float, 256> values_of(CodeMeaning meaning, unsigned bits) {
   switch (meaning) {
     case CodeMeaning::kE2M1: return value_table(*find_number_format("e2m1"));
     case CodeMeaning::kE2M3: return value_table(*find_number_format("e2m3"));
-    case CodeMeaning::kE4M3: return value_table(*find_number_format("e4m3fn"));
+    case CodeMeaning::kE4M3:
+    case CodeMeaning::kE5M2:
+    case CodeMeaning::kE4M3Fnuz:
+    case CodeMeaning::kE5M2Fnuz: return value_table(*find_number_format(name_of(meaning)));
     case CodeMeaning::kOffset:
     case CodeMeaning::kUnsigned:
     case CodeMeaning::kSigned: break;
@@ -44,19 +63,6 @@ std::array<float, 256> values_of(CodeMeaning meaning, unsigned bits) {
     values[static_cast<std::size_t>(pattern)] = static_cast<float>(value);
   }
   return values;
-}
-
-/// As number formats are called, but for the bits of integers.
-std::string name_of(CodeMeaning meaning) {
-  switch (meaning) {
-    case CodeMeaning::kUnsigned: return "uint";
-    case CodeMeaning::kE2M1: return "e2m1";
-    case CodeMeaning::kE2M3: return "e2m3";
-    case CodeMeaning::kE4M3: return "e4m3fn";
-    case CodeMeaning::kOffset:
-    case CodeMeaning::kSigned: break;
-  }
-  return "int";
 }
 
 float narrow_to(DType type, float value) {

@@ -43,6 +43,9 @@ enum class CodeMeaning : std::uint8_t {
   kE2M1,
   kE2M3,
   kE4M3,  ///< e4m3fn
+  kE5M2,
+  kE4M3Fnuz,
+  kE5M2Fnuz,
 };
 
 enum class ZeroPlacement : std::uint8_t { kNone, kBytes, kDown, kGptq1, kGptq2, kAwq };
@@ -59,8 +62,8 @@ struct QuantizedLayout {
   CodePlacement codes = CodePlacement::kRows;
   std::uint64_t row_bytes = 0;  ///< of kRows and kWords: one row; of the others: one row of words
   CodeMeaning meaning = CodeMeaning::kOffset;
-  DType scale =
-      DType::kF32;  ///< F32, F16, BF16; F8_E4M3 and U8 (a power of two: 2^(byte - 127)), which become BF16
+  DType scale = DType::
+      kF32;  ///< F32, F16, BF16; F8_E4M3, F8_E8M0 and U8 (a power of two: 2^(byte - 127)), which become BF16
   bool scale_columns = false;    ///< scales are [G, N]
   std::uint64_t scale_rows = 1;  ///< rows that share a scale: 1, a block's, or all
   std::uint64_t group = 1;       ///< columns that share a scale, where no index says it; at least 1

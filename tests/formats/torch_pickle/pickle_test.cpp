@@ -153,7 +153,7 @@ TEST_CASE("what is outside the allow-list is refused with its name, whatever opc
   CHECK(says(shown("cos\nsystem\n(S'true'\ntR."), {"'os.system'"}));
   CHECK(says(value(global("__builtin__", "eval")), {"'builtins.eval'", "distrust"}));
   CHECK(says(value(global("numpy.core.multiarray", "_reconstruct")),
-             {"'numpy.core.multiarray._reconstruct'", "NumPy values"}));
+             {"'numpy.core.multiarray._reconstruct'", "NumPy arrays"}));
   CHECK(says(value(global("__main__", "Net")), {"'__main__.Net'", "whole pickled object", "state_dict()"}));
   CHECK(says(value(global("torch.nn.modules.linear", "Linear")), {"'torch.nn.modules.linear.Linear'"}));
   // Near misses, names with dots inside, and names to be printed with care.
