@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/within.h"
 #include "cli/output.h"
+#include "cli/text_encoding.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "models/weight_source.h"
@@ -70,19 +71,23 @@ text::TextTokenizer open_tokenizer(const ModelFiles& files) {
 
 /// The conversation's text, as the model's chat template has it.
 std::string rendered_chat(const ModelFiles& files, const TokenizeOptions& options) {
-  const nlohmann::ordered_json messages =
-      text::parse_messages(read_text_file(options.chat, kMostInputBytes).take(), quote_text(options.chat));
+  const text::ChatConversation conversation = text::parse_conversation(
+      read_text_file(options.chat, kMostInputBytes).take(), quote_text(options.chat));
+  if (conversation.is_cut)
+    throw Error(quote_text(options.chat) +
+                ": continue_final_message is not read here; leave the last message out");
   try {
-    const auto chat = text::load_chat_template(files.read);
+    const auto chat = text::load_chat_template(files.read, "", conversation.extra.contains("tools"));
     if (!chat)
       throw Error("it has no chat template: neither chat_template.jinja nor one in tokenizer_config.json");
-    return chat->render(messages, {.add_generation_prompt = options.prompt});
+    return chat->render(conversation.messages,
+                        {.add_generation_prompt = options.prompt, .extra = conversation.extra});
   } catch (const Error& error) {
     throw within_file(files.name, error);
   }
 }
 
-std::string read_input(const std::string& path) {
+std::string read_all(const std::string& path) {
   if (path != "-") return read_text_file(path, kMostInputBytes).take();
   std::string text;
   std::array<char, 65536> part{};
@@ -92,6 +97,12 @@ std::string read_input(const std::string& path) {
     if (text.size() > kMostInputBytes)
       throw Error("standard input is longer than " + byte_text(kMostInputBytes));
   } while (std::cin);
+  return text;
+}
+
+std::string read_input(const std::string& path) {
+  std::string text = read_all(path);
+  check_encoding(text, path == "-" ? "standard input" : quote_text(path));
   return text;
 }
 
@@ -195,7 +206,8 @@ void add_tokenize(CLI::App& app) {
       verb->add_option(
               "--chat", options->chat,
               "A conversation, which the model's chat template makes a text: a JSON list of {\"role\", "
-              "\"content\"}")
+              "\"content\"}, or an object with it as \"messages\" and what else the template is told "
+              "(\"tools\", \"enable_thinking\" ...)")
           ->excludes(text)
           ->excludes(lines);
   verb->add_flag("!--no-generation-prompt", options->prompt,

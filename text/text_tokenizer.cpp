@@ -6,12 +6,14 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 #include "base/json/json_file.h"
+#include "text/declared_tokens.h"
 #include "text/pipeline/decoders.h"
 #include "text/pipeline/steps.h"
 #include "text/sentencepiece/model_file.h"
@@ -33,33 +35,31 @@ struct TextTokenizer::Parts {
   Decoder decoder;
   AddedTokens raw, normalized;
   std::map<TokenId, std::string> added;
+  std::unordered_map<std::string, TokenId> added_ids;  // of two with one text the first
   std::set<std::string> special;  // texts, as `tokenizers` tells special tokens from others
   std::optional<TokenId> bos, eos;
 
   /// A token as added_tokens has it. One that is there already is described anew where `replaces` says so.
-  void add_token(const JsonPlace& object, TokenId id, bool replaces, std::vector<AddedToken>& tokens) {
-    const std::string content = object.string("content");
-    if (content.empty()) return;
-    AddedToken token{.content = unicode::decode(content), .id = id};
-    token.single_word = object.boolean("single_word", false);
-    token.lstrip = object.boolean("lstrip", false);
-    token.rstrip = object.boolean("rstrip", false);
-    const bool is_special = object.boolean("special", false);
-    token.normalized = object.boolean("normalized", !is_special);
-    if (is_special) special.insert(content);
-    added[id] = content;
+  void add_token(const DeclaredToken& declared, TokenId id, bool replaces, std::vector<AddedToken>& tokens) {
+    if (declared.content.empty()) return;
+    if (declared.special) special.insert(declared.content);
+    added[id] = declared.content;
+    added_ids.emplace(declared.content, id);
     if (replaces) std::erase_if(tokens, [id](const AddedToken& other) { return other.id == id; });
-    tokens.push_back(std::move(token));
+    tokens.push_back({.content = unicode::decode(declared.content),
+                      .id = id,
+                      .single_word = declared.single_word,
+                      .lstrip = declared.lstrip,
+                      .rstrip = declared.rstrip,
+                      .normalized = declared.normalized});
   }
 
   const TokenTable& tokens() const {
     return std::visit([](const auto& m) -> const TokenTable& { return m.tokens(); }, model);
   }
   std::optional<TokenId> find(const std::string& token) const {
-    for (const auto& [id, text] : added) {
-      if (text == token) return id;
-    }
-    return tokens().find(token);
+    const auto found = added_ids.find(token);
+    return found != added_ids.end() ? std::optional(found->second) : tokens().find(token);
   }
 };
 
@@ -165,6 +165,38 @@ Decoder decoder_of_sentencepiece(const SentencePieceModel& model) {
   return read_decoder({decoder, "decoder"});
 }
 
+/// Tokenizers of `transformers` 4 that put around a text what add_bos_token and add_eos_token say, whatever their
+/// tokenizer.json has; each with what it puts in front where its configuration does not say.
+constexpr std::array<std::pair<std::string_view, bool>, 5> kOwnFrames = {{{"LlamaTokenizer", true},
+                                                                          {"CodeLlamaTokenizer", true},
+                                                                          {"GemmaTokenizer", true},
+                                                                          {"CohereTokenizer", true},
+                                                                          {"GPTNeoXTokenizer", false}}};
+
+/// What tokenizer_config.json changes of what stands around a text.
+void set_frame(const JsonPlace& config, bool has_json, const std::optional<TokenId>& bos,
+               const std::optional<TokenId>& eos, Frame& frame) {
+  if (config.at("add_bos_token").is_null() && config.at("add_eos_token").is_null()) return;
+  std::string name = config.optional_string("tokenizer_class").value_or("");
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  const auto* const own = std::ranges::find(kOwnFrames, name, &std::pair<std::string_view, bool>::first);
+  if (has_json && own == kOwnFrames.end()) {
+    // A tokenizer.json says it itself. Of no class, what is asked for and not there is added.
+    const auto missing = [](const std::vector<TokenId>& ids, const std::optional<TokenId>& id) {
+      return id && std::ranges::find(ids, *id) == ids.end();
+    };
+    if (!name.empty()) return;
+    if (config.boolean("add_bos_token", false) && missing(frame.before, bos))
+      frame.before.insert(frame.before.begin(), *bos);
+    if (config.boolean("add_eos_token", false) && missing(frame.after, eos)) frame.after.push_back(*eos);
+    return;
+  }
+  frame = {};
+  const bool usual = has_json && own->second;
+  if (bos && config.boolean("add_bos_token", usual)) frame.before = {*bos};
+  if (eos && config.boolean("add_eos_token", false)) frame.after = {*eos};
+}
+
 /// The text of a special token, which files write as a string or as an object.
 std::optional<std::string> special_text(const JsonPlace& config, const char* key) {
   const JsonPlace place = config.at(key);
@@ -181,7 +213,7 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
   std::shared_ptr<Parts> parts;
   std::vector<AddedToken> tokens;
   if (const auto text = read(folder + "tokenizer.json")) {
-    parts = parts_of_json(folder + "tokenizer.json", *text, tokens);
+    parts = parts_of_json(read, folder, *text, tokens);
   } else {
     for (const char* name : kModels) {
       const auto file = parts ? std::nullopt : read(folder + name);
@@ -205,20 +237,19 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
     };
     parts->bos = find("bos_token", parts->bos);
     parts->eos = find("eos_token", parts->eos);
-    if (file.has("add_bos_token") || file.has("add_eos_token")) {
-      parts->frame = {};
-      if (parts->bos && config.boolean("add_bos_token", false)) parts->frame.before = {*parts->bos};
-      if (parts->eos && config.boolean("add_eos_token", false)) parts->frame.after = {*parts->eos};
-    }
+    const bool has_json = read(folder + "tokenizer.json").has_value();
+    set_frame(config, has_json, parts->bos, parts->eos, parts->frame);
   }
   TextTokenizer tokenizer;
   tokenizer.parts_ = std::move(parts);
   return tokenizer;
 }
 
-std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_json(const std::string& name,
+std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_json(const ReadFile& read,
+                                                                   const std::string& folder,
                                                                    const std::string& text,
                                                                    std::vector<AddedToken>& tokens) {
+  const std::string name = folder + "tokenizer.json";
   ModelLists lists;
   constexpr std::array<std::string_view, 2> kLong = {"model.vocab", "model.merges"};
   const auto sink = [&](std::string_view at, std::string_view key, const nlohmann::json& value) {
@@ -232,9 +263,17 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_json(const std::st
                                              .pre_tokenizer = read_pre_tokenizer(place.at("pre_tokenizer")),
                                              .frame = read_frame(place.at("post_processor")),
                                              .decoder = read_decoder(place.at("decoder"))});
+  std::vector<OwnToken> own;
   if (!place.at("added_tokens").is_null()) {
-    for (const JsonPlace& object : place.list("added_tokens"))
-      parts->add_token(object, object.at("id").id(), false, tokens);
+    for (const JsonPlace& object : place.list("added_tokens")) {
+      own.push_back({declared_token(object), object.at("id").id()});
+      parts->add_token(own.back().token, own.back().id, false, tokens);
+    }
+  }
+  for (const DeclaredToken& token : tokens_beside(own, read, folder)) {
+    const TokenId largest = parts->added.empty() ? -1 : parts->added.rbegin()->first;
+    const TokenId id = parts->find(token.content).value_or(next_token_id(parts->tokens().size(), largest));
+    parts->add_token(token, id, true, tokens);
   }
   return parts;
 }
@@ -267,8 +306,7 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(cons
   if (const auto text = read(folder + "added_tokens.json")) {
     const JsonFile added(folder + "added_tokens.json", *text);
     for (const auto& [content, id] : added.root().items()) {
-      const nlohmann::json object = {{"content", content}};
-      parts->add_token({object, added.name()}, JsonPlace(id, added.name() + ": " + content).id(), false,
+      parts->add_token({.content = content}, JsonPlace(id, added.name() + ": " + content).id(), false,
                        tokens);
     }
   }
@@ -282,7 +320,8 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(cons
       TokenId number = -1;
       std::from_chars(id.data(), id.data() + id.size(), number);
       if (number < 0) throw decoder.error("the key " + quote_text(id) + " is no id");
-      parts->add_token({object, config.name() + ": added_tokens_decoder." + id}, number, true, tokens);
+      parts->add_token(declared_token({object, config.name() + ": added_tokens_decoder." + id}), number, true,
+                       tokens);
     }
   }
   parts->normalizer = [model](const std::string& text) { return model->normalize(text); };
@@ -325,6 +364,11 @@ std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_speci
     }
   }
   if (add_special) ids.insert(ids.end(), parts.frame.after.begin(), parts.frame.after.end());
+  const auto beyond =
+      std::ranges::find_if(ids, [this](TokenId id) { return end_ && static_cast<std::size_t>(id) >= *end_; });
+  if (beyond != ids.end())
+    throw Error("the text has the token " + quote_text(*piece(*beyond)) + ", id " + std::to_string(*beyond) +
+                ", of which the model has no row: its ids end at " + std::to_string(*end_ - 1));
   return ids;
 }
 
@@ -351,6 +395,8 @@ const std::string* TextTokenizer::piece(TokenId id) const {
 
 std::optional<TokenId> TextTokenizer::bos() const { return parts_->bos; }
 std::optional<TokenId> TextTokenizer::eos() const { return parts_->eos; }
+
+TokenId TextTokenizer::largest_own_id() const { return parts_->tokens().largest_id(); }
 
 TokenId TextTokenizer::largest_id() const {
   const TokenId added = parts_->added.empty() ? -1 : parts_->added.rbegin()->first;

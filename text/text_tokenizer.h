@@ -18,8 +18,9 @@ class TokenSink;
 
 class TextTokenizer {
  public:
-  /// Reads tokenizer.json in the folder `path` ("" for the top), and of tokenizer_config.json beside it add_bos_token and
-  /// add_eos_token, which replace what the file puts around a text, as `transformers` has it. Where there is no
+  /// Reads tokenizer.json in the folder `path` ("" for the top), and beside it the tokens of declared_tokens.h. What it puts
+  /// around a text stands, but for add_bos_token and add_eos_token of tokenizer_config.json where its tokenizer_class is one
+  /// that follows them, or none (docs/text.md). Where there is no
   /// tokenizer.json: a SentencePiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model, sentencepiece.model or
   /// spm.model), with the tokens of added_tokens.json and of added_tokens_decoder in tokenizer_config.json; it puts nothing
   /// around a text by itself. Truncation and padding are the caller's. Throws Error that names the file, the place and what
@@ -45,19 +46,25 @@ class TextTokenizer {
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
   TokenId largest_id() const;
+  /// Of the vocabulary, without the tokens that were added to it.
+  TokenId largest_own_id() const;
+
+  /// From now on a text with a token of `end` or more, of which a network has no row, is an Error of encode() that names it.
+  void expect_ids_below(std::size_t end) { end_ = end; }
 
  private:
   friend class StreamDecoder;
   struct Parts;
   TextTokenizer() = default;
-  static std::shared_ptr<Parts> parts_of_json(const std::string& name, const std::string& text,
-                                              std::vector<AddedToken>& tokens);
+  static std::shared_ptr<Parts> parts_of_json(const ReadFile& read, const std::string& folder,
+                                              const std::string& text, std::vector<AddedToken>& tokens);
   static std::shared_ptr<Parts> parts_of_sentencepiece(const ReadFile& read, const std::string& folder,
                                                        const std::string& file, const std::string& bytes,
                                                        std::vector<AddedToken>& tokens);
   std::unique_ptr<TokenSink> decoder(std::unique_ptr<TokenSink> last) const;
 
   std::shared_ptr<const Parts> parts_;
+  std::optional<std::size_t> end_;
 };
 
 }  // namespace crumb::text

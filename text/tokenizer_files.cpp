@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json/json_file.h"
+#include "text/declared_tokens.h"
 #include "text/unicode.h"
 
 namespace crumb::text {
@@ -140,6 +141,17 @@ class Declared {
     if (!token.content.empty() && ids_.emplace(token.content, token.id).second)
       tokens_.push_back(std::move(token));
   }
+  /// Describes anew a token that is there.
+  void replace(AddedToken token) {
+    std::erase_if(tokens_, [&](const AddedToken& other) { return other.content == token.content; });
+    ids_.erase(token.content);
+    add(std::move(token));
+  }
+  TokenId largest_id() const {
+    TokenId largest = -1;
+    for (const AddedToken& token : tokens_) largest = std::max(largest, token.id);
+    return largest;
+  }
   std::optional<TokenId> find(const std::u32string& content) const {
     const auto found = ids_.find(content);
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
@@ -151,30 +163,39 @@ class Declared {
 };
 
 /// A token as an object ({"content": "[CLS]", "lstrip": false, ...}).
-AddedToken parse_token(const JsonFile& file, const json& object, const json& id) {
+DeclaredToken parse_token(const JsonFile& file, const json& object) {
   if (!member(object, "content").is_string()) throw file.error("an added token has no \"content\"");
-  const auto flag = [&](const char* key) { return member(object, key) == true; };
-  const std::string content = object["content"].get<std::string>();
-  AddedToken token;
-  token.content = unicode::decode(content);
-  token.id = token_id(file, id, content);
-  token.single_word = flag("single_word");
-  token.lstrip = flag("lstrip");
-  token.rstrip = flag("rstrip");
-  token.normalized = member(object, "normalized").is_boolean() ? flag("normalized") : !flag("special");
-  return token;
+  return declared_token({object, file.name() + ": an added token"});
 }
 
-void read_added_tokens(const Files& files, Declared& tokens) {
+AddedToken added_token(const DeclaredToken& token, TokenId id) {
+  return {.content = unicode::decode(token.content),
+          .id = id,
+          .single_word = token.single_word,
+          .lstrip = token.lstrip,
+          .rstrip = token.rstrip,
+          .normalized = token.normalized};
+}
+
+void read_added_tokens(const Files& files, const ReadFile& read, const Vocabulary& vocabulary,
+                       Declared& tokens) {
   if (files.tokenizer) {
+    std::vector<OwnToken> own;
     for (const json& object : member(files.tokenizer->root(), "added_tokens")) {
-      tokens.add(parse_token(*files.tokenizer, object, member(object, "id")));
+      const DeclaredToken token = parse_token(*files.tokenizer, object);
+      own.push_back({token, token_id(*files.tokenizer, member(object, "id"), token.content)});
+      tokens.add(added_token(token, own.back().id));
     }
-  }
-  if (files.config) {
+    for (const DeclaredToken& token : tokens_beside(own, read, files.folder)) {
+      std::optional<TokenId> id = tokens.find(unicode::decode(token.content));
+      if (!id) id = vocabulary.find(token.content);
+      tokens.replace(added_token(token, id.value_or(next_token_id(vocabulary.size(), tokens.largest_id()))));
+    }
+  } else if (files.config) {
     for (const auto& [id, object] : member(files.config->root(), "added_tokens_decoder").items()) {
       const json number = json::parse(id, nullptr, false);
-      tokens.add(parse_token(*files.config, object, number));
+      const DeclaredToken token = parse_token(*files.config, object);
+      tokens.add(added_token(token, token_id(*files.config, number, token.content)));
     }
   }
 }
@@ -232,7 +253,7 @@ TokenizerSettings read_tokenizer_files(const ReadFile& read, const std::string& 
   read_vocabulary(files, settings);
   read_normalizer(files, settings);
   Declared tokens(settings.added_tokens);
-  read_added_tokens(files, tokens);
+  read_added_tokens(files, read, settings.vocabulary, tokens);
   read_special_tokens(files, tokens, settings);
   read_max_length(files, settings);
   return settings;

@@ -147,9 +147,10 @@ crumb_status crumb_render_chat(const crumb_language* language, const char* messa
   if (!language || (!messages && bytes > 0) || !count || (!text && capacity > 0))
     return failed(CRUMB_ERROR_ARGUMENT, "crumb_render_chat: a null pointer");
   return guarded(CRUMB_ERROR_INPUT, [&] {
-    const auto said = crumb::text::parse_messages({messages, bytes}, "the messages");
-    copy_out(language->model->chat_template().render(said, {.add_generation_prompt = true}), text, capacity,
-             count);
+    const auto said = crumb::text::parse_conversation({messages, bytes}, "the messages");
+    const std::string rendered = language->model->chat_template().render(
+        said.messages, {.add_generation_prompt = true, .extra = said.extra});
+    copy_out(rendered, text, capacity, count);
   });
 }
 

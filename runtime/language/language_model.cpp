@@ -74,9 +74,12 @@ LanguageModel LanguageModel::load(graph::Graph graph, const text::ReadFile& read
     if (!config_file) throw Error("it has no config.json, so nothing says how long its contexts may be");
     const DecoderConfig config = DecoderConfig::parse(*config_file);
     LanguageModel made(std::move(graph), text::TextTokenizer::load(read));
-    if (static_cast<std::size_t>(made.tokenizer_.largest_id()) >= made.vocabulary_)
-      throw Error("the tokenizer's ids go up to " + std::to_string(made.tokenizer_.largest_id()) +
+    // Tokens that were added may have no rows, as long as no text has them.
+    if (static_cast<std::int64_t>(made.tokenizer_.largest_own_id()) >=
+        static_cast<std::int64_t>(made.vocabulary_))
+      throw Error("the tokenizer's ids go up to " + std::to_string(made.tokenizer_.largest_own_id()) +
                   ", but there are " + std::to_string(made.vocabulary_) + " logits");
+    made.tokenizer_.expect_ids_below(made.vocabulary_);
     made.positions_ = config.max_positions;
     for (const Rotation& rotation : config.rotations) {
       if (!rotation.long_frequencies.empty()) made.switch_at_ = rotation.switch_at;

@@ -116,7 +116,7 @@ def test_what_is_not_supported_is_refused_by_its_name_and_line(rendered):
         "{{ cycler(1) }}": "the name 'cycler' is not supported",
         "{{ f(*x) }}": "a call with '*' is not supported",
         "{{ 'a'.zfill(3) }}": "the method 'zfill' of strings is not supported",
-        "{{ '%s' % 'a' }}": "formatting with % is not supported",
+        "{{ '%a' % 'a' }}": "the conversion '%a' of a format is not supported",
         "{{ 2 ** 64 }}": "an integer of more than 64 bits is not supported",
         "{{ ''.__class__ }}": "the attribute '__class__' is not supported",
         "{% for i in [1] %}{% macro m() %}{% endmacro %}{% endfor %}": "a macro inside of a loop, a macro or a block is not supported",

@@ -4,6 +4,7 @@
 #include "base/checked_size.h"
 #include "base/files/text.h"
 #include "text/chat/functions.h"
+#include "text/chat/percent_format.h"
 
 namespace crumb::text::chat {
 namespace {
@@ -121,6 +122,19 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+/// Of a tuple the format takes the elements; a dict or list is one value, of which it need not take anything.
+Value percented(const Value& format, const Value& given, Meter& meter) {
+  PercentArguments arguments;
+  if (given.is(Kind::kTuple)) {
+    arguments.values = given.items();
+  } else {
+    arguments.values = {given};
+    arguments.by_name = given.is(Kind::kDict) || given.is(Kind::kList);
+    if (given.is(Kind::kDict)) arguments.named = given.entries();
+  }
+  return Value::text(percent_formatted(format.as_text(), arguments, meter));
+}
+
 }  // namespace
 
 Value sum_of(const Value& left, const Value& right, Meter& meter) {
@@ -156,7 +170,7 @@ Value arithmetic(std::string_view how, const Value& left, const Value& right, Me
   }
   if (how == "*" && repeats(left) && right.is_integer()) return repeated(left, right.as_integer(), meter);
   if (how == "*" && repeats(right) && left.is_integer()) return repeated(right, left.as_integer(), meter);
-  if (how == "%" && left.is(Kind::kString)) throw Trouble("formatting with % is not supported");
+  if (how == "%" && left.is(Kind::kString) && !left.is_safe()) return percented(left, right, meter);
   throw no_operation(how, left, right);
 }
 

@@ -4,7 +4,7 @@
 //   tags         if elif else, for (with if and else; loop.*, break, continue), set (also of blocks and of attributes of
 //                namespaces), macro, filter, generation, raw; comments; - and + in tags
 //   expressions  all operators, conditions, comparisons in chains, in, is, slices, literals, calls with names
-//   filters      abs attr capitalize count d default dictsort first float indent int items join last length list lower map
+//   filters      abs attr capitalize count d default dictsort first float format indent int items join last length list lower map
 //                max min reject rejectattr replace reverse round safe select selectattr sort string sum title tojson trim
 //                unique upper
 //   tests        Jinja's but for escaped, filter and test
@@ -13,7 +13,7 @@
 //                replace rfind rindex rsplit rstrip split splitlines startswith strip title upper), dicts (copy get items
 //                keys values), lists (copy count index)
 //
-// What else Jinja has (include, block, call, import, recursive loops, other filters and methods, % with strings, integers
+// What else Jinja has (include, block, call, import, recursive loops, other filters and methods, integers
 // of more than 64 bits) is an Error that names it and its line, when the template is read or when it is reached. Templates
 // come from anywhere: the steps that one may take, and with them the text that it may make, are bounded.
 #pragma once

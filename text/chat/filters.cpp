@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "text/chat/functions.h"
+#include "text/chat/percent_format.h"
 #include "text/chat/python_numbers.h"
 #include "text/chat/python_text.h"
 
@@ -391,12 +392,21 @@ Value text_filter(const Call& call, std::string (*change)(std::string_view)) {
   return call.like(change(call.text()));
 }
 
+Value filter_format(const Call& call) {
+  const Arguments& given = call.arguments;
+  if (!given.positional.empty() && !given.named.empty())
+    throw Trouble("a format takes values in their order or by name, not both");
+  PercentArguments arguments{.values = given.positional, .by_name = !given.named.empty()};
+  for (const auto& [name, value] : given.named) arguments.named.emplace_back(Value::text(name), value);
+  return call.like(percent_formatted(call.text(), arguments, call.meter));
+}
+
 struct FilterRow {
   std::string_view name;
   Value (*run)(const Call& call);
 };
 
-constexpr std::array<FilterRow, 36> kFilters = {{
+constexpr std::array<FilterRow, 37> kFilters = {{
     {"abs", filter_abs},
     {"attr", filter_attr},
     {"capitalize", [](const Call& call) { return text_filter(call, capitalize); }},
@@ -406,6 +416,7 @@ constexpr std::array<FilterRow, 36> kFilters = {{
     {"dictsort", filter_dictsort},
     {"first", filter_first},
     {"float", filter_float},
+    {"format", filter_format},
     {"indent", filter_indent},
     {"int", filter_int},
     {"items", filter_items},

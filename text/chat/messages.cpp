@@ -1,6 +1,7 @@
 #include "text/chat/messages.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -27,7 +28,42 @@ OrderedJson parse(std::string_view json, const std::string& name) {
   }
 }
 
-ChatConversation conversation_of(const OrderedJson& parsed, const std::string& name) {
+/// "tools" or "documents": a list, nothing where it is null.
+std::optional<OrderedJson> list_beside(const OrderedJson& value, const std::string& key,
+                                       const std::string& name) {
+  if (value.is_null()) return std::nullopt;
+  const OrderedJson list =
+      value.is_string() ? parse(value.get_ref<const std::string&>(), name + ": " + key) : value;
+  if (!list.is_array())
+    throw Error(name + ": " + key + ": expected a list, found " + std::string(value.type_name()));
+  return list;
+}
+
+/// What a template is told besides the messages.
+OrderedJson variables_beside(const OrderedJson& parsed, bool is_data, const std::string& name) {
+  OrderedJson extra = OrderedJson::object();
+  if (!parsed.is_object()) return extra;
+  for (const auto& [key, value] : parsed.items()) {
+    if (key == "messages" || key == "continue_final_message") continue;
+    if (key == "tools" || key == "documents") {
+      if (auto list = list_beside(value, key, name)) extra[key] = *std::move(list);
+    } else if (key == "chat_template_kwargs" && !value.is_null()) {
+      if (!value.is_object()) throw Error(name + ": chat_template_kwargs: expected an object");
+      for (const auto& [variable, given] : value.items()) extra[variable] = given;
+    } else if (is_data) {
+      continue;
+    } else if (key == "chat_template") {
+      throw Error(name +
+                  ": chat_template: a conversation's own template is not read; put it into "
+                  "chat_template.jinja of the model's folder");
+    } else {
+      extra[key] = value;
+    }
+  }
+  return extra;
+}
+
+ChatConversation conversation_of(const OrderedJson& parsed, bool is_data, const std::string& name) {
   const auto fail = [&name](const std::string& why) { return Error(name + ": " + why); };
   OrderedJson messages = parsed.is_object() && parsed.contains("messages") ? parsed["messages"] : parsed;
   if (!messages.is_array()) throw fail("expected a list of messages");
@@ -41,18 +77,16 @@ ChatConversation conversation_of(const OrderedJson& parsed, const std::string& n
       parsed.is_object() ? parsed.value("continue_final_message", OrderedJson(false)) : OrderedJson(false);
   if (!is_cut.is_boolean() && !is_cut.is_null())
     throw fail("continue_final_message: expected true or false, found " + std::string(is_cut.type_name()));
-  ChatConversation conversation{
-      .messages = std::move(messages), .extra = OrderedJson::object(), .is_cut = is_cut == OrderedJson(true)};
-  for (const char* beside : {"tools", "documents"})
-    if (parsed.is_object() && parsed.contains(beside) && parsed[beside].is_array())
-      conversation.extra[beside] = parsed[beside];
+  ChatConversation conversation{.messages = std::move(messages),
+                                .extra = variables_beside(parsed, is_data, name),
+                                .is_cut = is_cut == OrderedJson(true)};
   return conversation;
 }
 
 }  // namespace
 
 ChatConversation parse_conversation(std::string_view json, const std::string& name) {
-  return conversation_of(parse(json, name), name);
+  return conversation_of(parse(json, name), false, name);
 }
 
 std::variant<std::string, ChatConversation> parse_text_or_conversation(std::string_view json,
@@ -60,7 +94,7 @@ std::variant<std::string, ChatConversation> parse_text_or_conversation(std::stri
   const OrderedJson parsed = parse(json, name);
   const bool has_messages =
       parsed.is_object() && parsed.contains("messages") && !parsed["messages"].is_null();
-  if (!parsed.is_object() || has_messages) return conversation_of(parsed, name);
+  if (!parsed.is_object() || has_messages) return conversation_of(parsed, true, name);
   if (const auto text = parsed.find("text"); text != parsed.end() && text->is_string())
     return text->get<std::string>();
   throw Error(name + R"(: expected "messages", or "text" that is one; found )" +

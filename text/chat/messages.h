@@ -11,15 +11,19 @@ namespace crumb::text {
 struct ChatConversation {
   nlohmann::ordered_json
       messages;  ///< a list of objects with a role, and what else the template knows: content, tool_calls ...
-  nlohmann::ordered_json extra;  ///< an object: the "tools" and "documents" that stand beside them
+  nlohmann::ordered_json extra;  ///< an object: what else templates are told, "tools", "enable_thinking" ...
   /// The last message has no end yet: "continue_final_message" beside them, as transformers' apply_chat_template calls it.
   bool is_cut = false;
 };
 
-/// A list of messages, or an object whose "messages" is such a list. The order of members is kept. Throws Error that begins with `name`.
+/// A list of messages, or an object whose "messages" is such a list. What stands beside them is `extra`, and of
+/// "chat_template_kwargs" the members are; "tools" and "documents" are lists, or null, which is none. The order of members is
+/// kept. Throws Error that begins with `name`.
 ChatConversation parse_conversation(std::string_view json, const std::string& name);
 
-/// A conversation, or the text of an object with "text" and without "messages". Throws Error that begins with `name`.
+/// A conversation of a data set, or the text of an object with "text" and without "messages". Its other columns are no
+/// variables of a template: of what stands beside the messages, "tools" (also as JSON in a string), "documents" and the members
+/// of "chat_template_kwargs" are. Throws Error that begins with `name`.
 std::variant<std::string, ChatConversation> parse_text_or_conversation(std::string_view json,
                                                                        const std::string& name);
 

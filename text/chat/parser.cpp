@@ -18,10 +18,10 @@ constexpr unsigned kMostNested = 100;  // of what the parser calls itself for
 constexpr unsigned kDeepestNode = 250;
 
 /// Jinja's, which templates of chats do not need.
-constexpr std::array<std::string_view, 18> kOtherFilters = {
-    "batch",    "center",    "e",      "escape",    "filesizeformat", "forceescape",
-    "format",   "groupby",   "pprint", "random",    "slice",          "striptags",
-    "truncate", "urlencode", "urlize", "wordcount", "wordwrap",       "xmlattr"};
+constexpr std::array<std::string_view, 17> kOtherFilters = {
+    "batch",     "center", "e",         "escape",   "filesizeformat", "forceescape",
+    "groupby",   "pprint", "random",    "slice",    "striptags",      "truncate",
+    "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr"};
 constexpr std::array<std::string_view, 3> kOtherTests = {"escaped", "filter", "test"};
 constexpr std::array<std::string_view, 8> kOtherNames = {"caller", "cycler", "joiner", "kwargs",
                                                          "lipsum", "self",   "super",  "varargs"};

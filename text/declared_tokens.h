@@ -1,0 +1,51 @@
+// The tokens that files beside a tokenizer.json add to it, or describe anew, as `transformers` finds them:
+//
+//   tokenizer_config.json    added_tokens_decoder: {id: {content, lstrip, ...}}
+//   added_tokens.json        {content: id}, where there is no added_tokens_decoder
+//   special tokens           bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token; other strings whose
+//                            key ends with _token; extra_special_tokens (a list, or an object of names), and
+//                            additional_special_tokens: of tokenizer_config.json, over which special_tokens_map.json wins
+//                            where there is no added_tokens_decoder
+//
+// Where versions 4.57 and 5 differ, this is 5 (docs/text.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/pipeline/json_place.h"
+#include "text/tokenizer.h"
+
+namespace crumb::text {
+
+/// A token as a file describes it.
+struct DeclaredToken {
+  std::string content;
+  bool single_word = false, lstrip = false, rstrip = false, normalized = true, special = false;
+
+  bool operator==(const DeclaredToken&) const = default;
+};
+
+/// An object {"content": ..., "lstrip": ...}; what it does not say is false, `normalized` the opposite of `special`. Throws
+/// Error where a value has another type.
+DeclaredToken declared_token(const JsonPlace& object);
+
+/// A token of tokenizer.json's added_tokens.
+struct OwnToken {
+  DeclaredToken token;
+  TokenId id = 0;
+};
+
+/// In the order in which they are added: one whose content is known already describes that token anew, another takes the next
+/// free id, whatever id the files give it. `folder` ends with '/' or is empty. Throws Error that names the file and place.
+std::vector<DeclaredToken> tokens_beside(const std::vector<OwnToken>& own, const ReadFile& read,
+                                         const std::string& folder);
+
+/// The next free id of a vocabulary of `size` tokens that has the largest added id, as `tokenizers` counts.
+constexpr TokenId next_token_id(std::size_t size, TokenId largest_added) {
+  const auto end = static_cast<TokenId>(size);
+  return largest_added >= end ? largest_added + 1 : end;
+}
+
+}  // namespace crumb::text
