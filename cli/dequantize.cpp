@@ -9,6 +9,7 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
+#include "cli/dtype_flag.h"
 #include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
@@ -25,14 +26,15 @@ namespace {
 using exporting::FloatSource;
 
 struct DequantizeOptions {
-  std::string input, output, shard;
+  std::string input, output, shard, dtype;
   int threads = 0;
 };
 
 /// By its writer a later run knows a file again.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}, {"writer", "crumb dequantize"}};
 
-void write_float_folder(const DequantizeOptions& options, uint64_t shard_bytes, const FloatSource& source) {
+void write_float_folder(const DequantizeOptions& options, uint64_t shard_bytes,
+                        const exporting::FolderContent& source) {
   const exporting::FolderReport report = write_folder_with_notes(
       source, options.output,
       {.shard_bytes = shard_bytes, .threads = options.threads, .input = options.input, .metadata = kMetadata},
@@ -41,7 +43,7 @@ void write_float_folder(const DequantizeOptions& options, uint64_t shard_bytes, 
             << count_text(report.files, "file") << "\n";
 }
 
-void write_file(const DequantizeOptions& options, const FloatSource& source) {
+void write_file(const DequantizeOptions& options, const exporting::FolderContent& source) {
   SafetensorsWriter writer(options.output, source.tensors(), kMetadata);
   const std::filesystem::path parent = std::filesystem::path(options.output).parent_path();
   Progress progress("dequantizing", "tensors", writer.tensors().size(), 0);
@@ -76,10 +78,14 @@ void dequantize_verb(DequantizeOptions options) {
         ") is no part of a folder's network: crumb export --to adapter writes it by itself, and crumb merge "
         "puts it into the matrices");
   if (source.unused_head()) Notes().say(models::note_of_unused_head(*source.unused_head()));
-  if (shard_bytes > 0)
-    write_float_folder(options, shard_bytes, source);
-  else
-    write_file(options, source);
+  const std::string cost =
+      write_with_dtype(source, options.dtype, [&](const exporting::FolderContent& content) {
+        if (shard_bytes > 0)
+          write_float_folder(options, shard_bytes, content);
+        else
+          write_file(options, content);
+      });
+  if (!cost.empty()) Notes().say(cost);
 }
 
 }  // namespace
@@ -90,7 +96,7 @@ void add_dequantize(CLI::App& app) {
       "dequantize", "Turn codes into floats: a packed file, GGUF, or what others quantized");
   verb->add_option(
           "input", options->input,
-          "The packed file, a .gguf file, or a folder that compressed-tensors, GPTQ or AWQ quantized")
+          "The packed file, a .gguf file, or what compressed-tensors, GPTQ, AWQ or FP8 tools quantized")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "The .safetensors file to write, or a name without that ending: the model folder")
@@ -100,9 +106,12 @@ void add_dequantize(CLI::App& app) {
           "Of a folder: safetensors files of at most this size (2GB, 500MiB; a tensor is never cut), and "
           "an index; 5GB else")
       ->type_name("SIZE");
+  add_dtype_flag(*verb, options->dtype);
   add_threads_flag(*verb, options->threads, "Threads (those the machine has)");
   verb->footer(
-      "Names are the original ones; floating tensors become float32, others keep their type.\n"
+      "Names are the original ones; floating tensors become float32 (or what --dtype says), others keep "
+      "their "
+      "type.\n"
       "In a folder the configuration and tokenizer files are written too; a folder that exists must be "
       "empty or\n"
       "hold what an earlier such run left. The index comes last: without it the folder is not complete.\n\n"

@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/within.h"
 #include "cli/adapter_files.h"
+#include "cli/dtype_flag.h"
 #include "cli/export_adapter.h"
 #include "cli/export_folder.h"
 #include "cli/export_gguf.h"
@@ -39,7 +40,7 @@ using exporting::Form;
 using exporting::kNativeOpset;
 
 struct ExportOptions {
-  std::string input, output, accumulators, to, shard, adapter, profile = "qonnx";
+  std::string input, output, accumulators, to, shard, dtype, adapter, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
   std::int64_t opset = 0;
@@ -141,6 +142,7 @@ void export_folder(const ExportOptions& options) {
                        .output = options.output,
                        .to = options.to,
                        .shard = options.shard,
+                       .dtype = options.dtype,
                        .allow_approximate = options.allow_approximate,
                        .json = options.json});
 }
@@ -211,6 +213,9 @@ void export_project(const ExportOptions& options) {
 }
 
 void export_verb(const ExportOptions& options) {
+  if (!options.dtype.empty() && options.to != kHuggingFaceFolder)
+    throw usage_error("--dtype is for --to " + std::string(kHuggingFaceFolder) +
+                      (options.to.empty() ? "" : ", found --to " + options.to));
   if (options.to.empty()) return convert_between_files(options);
   if (!options.adapter.empty() && options.to != kAdapterForm)
     throw usage_error("--name is for --to " + std::string(kAdapterForm) + ", found --to " + options.to);
@@ -328,6 +333,7 @@ void add_export(CLI::App& app) {
                    "hf, compressed-tensors: tensor files of at most this size (2GB, 500MiB; a tensor is "
                    "never cut), else 5GB")
       ->type_name("SIZE");
+  add_dtype_flag(*verb, options->dtype);
   verb->add_option("--name", options->adapter, "adapter: which one, where the file has several");
   verb->add_flag("--without-adapters", options->without_adapters,
                  "qonnx, qcdq, float, packed: leave out the low-rank adapters that the file has");

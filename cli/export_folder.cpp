@@ -9,6 +9,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "cli/dtype_flag.h"
 #include "cli/folder_output.h"
 #include "cli/output.h"
 #include "export/compressed_tensors/content.h"
@@ -59,7 +60,11 @@ FolderReport write(const ExportFolderRequest& request, const exporting::FolderCo
 Written write_floats(const ExportFolderRequest& request) {
   const exporting::FloatSource source(request.input);
   if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
-  Written written{.folder = write(request, source), .notes = models::notes_of_quantizers(source.source())};
+  Written written{.folder = {}, .notes = models::notes_of_quantizers(source.source())};
+  const std::string cost = write_with_dtype(
+      source, request.dtype,
+      [&](const exporting::FolderContent& content) { written.folder = write(request, content); });
+  if (!cost.empty()) written.notes.push_back(cost);
   if (source.unused_head()) written.notes.push_back(models::note_of_unused_head(*source.unused_head()));
   return written;
 }

@@ -14,6 +14,7 @@ bool is_folder_form(std::string_view form);
 struct ExportFolderRequest {
   std::string input, output, to;
   std::string shard;  ///< as --shard says it; empty: 5GB
+  std::string dtype;  ///< as --dtype says it; of floats
   bool allow_approximate = false;
   bool json = false;
 };

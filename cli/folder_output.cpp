@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
 #include "cli/output.h"
+#include "export/folder/true_files.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -53,10 +54,11 @@ void claim_folder(const std::string& input, const std::string& folder) {
   claim_new_folder(folder, [](const std::filesystem::path&) {});
 }
 
-exporting::FolderReport write_folder_with_notes(const exporting::FolderContent& content,
+exporting::FolderReport write_folder_with_notes(const exporting::FolderContent& made,
                                                 const std::string& folder, exporting::FolderOptions options,
                                                 const std::string& doing, const std::string& limit) {
   refuse_ending(folder, "a folder is written");
+  const exporting::TrueFiles content(made);
   const exporting::FolderReport plan = exporting::plan_folder(content, options);
   note_large_tensors(plan, limit);
   Progress progress(doing, "tensors", plan.tensors, 0);

@@ -7,6 +7,7 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
+#include "cli/dtype_flag.h"
 #include "cli/folder_output.h"
 #include "cli/merge_training.h"
 #include "cli/merged_recipe.h"
@@ -29,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct MergeFlags {
-  std::string model, output, weights, shard = kUsualShard;
+  std::string model, output, weights, shard = kUsualShard, dtype;
   std::vector<std::string> adapters;
   MergeTrainingFlags training;
   bool json = false;
@@ -50,12 +51,16 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
   Notes notes;
   for (const std::string& note : models::notes_of_quantizers(source.source())) notes.say(note);
   if (source.unused_head()) notes.say(models::note_of_unused_head(*source.unused_head()));
-  const exporting::FolderReport report =
-      write_folder_with_notes(merged, flags.output,
-                              {.shard_bytes = shard_bytes_of(flags.shard, "--shard"),
-                               .input = flags.model,
-                               .metadata = {{"format", "pt"}, {"writer", "crumb merge"}}},
-                              "merging", flags.shard);
+  exporting::FolderReport report;
+  const std::string cost =
+      write_with_dtype(merged, flags.dtype, [&](const exporting::FolderContent& content) {
+        report = write_folder_with_notes(content, flags.output,
+                                         {.shard_bytes = shard_bytes_of(flags.shard, "--shard"),
+                                          .input = flags.model,
+                                          .metadata = {{"format", "pt"}, {"writer", "crumb merge"}}},
+                                         "merging", flags.shard);
+      });
+  if (!cost.empty()) notes.say(cost);
   if (flags.json)
     return print_json({{"merged", merged.merged()}, {"tensors", report.tensors}, {"files", report.files}});
   std::cout << "merged into " << count_text(merged.merged(), "matrix", "matrices") << " of "
@@ -167,6 +172,7 @@ void add_merge(CLI::App& app) {
                    "Of FILE.crumb: how merged matrices are quantized (as they were)");
   CLI::Option* const shard =
       verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
+  CLI::Option* const dtype = add_dtype_flag(*verb, flags->dtype);
   const std::vector<CLI::Option*> of_training = add_merge_training_flags(*verb, flags->training);
   verb->add_flag("--json", flags->json, "Print what was merged as JSON");
   verb->footer(
@@ -174,7 +180,12 @@ void add_merge(CLI::App& app) {
       "  crumb merge recovered/model.crumb -o merged\n"
       "  crumb merge SmolLM2 --adapter my_lora -o merged\n"
       "  crumb merge recovered/model.crumb --train text.txt --steps 100 -o retrained");
-  verb->callback([flags, of_training, shard] {
+  verb->callback([flags, of_training, shard, dtype] {
+    const bool is_folder = !flags->training.is_wanted() && fs::path(flags->output).extension() != ".crumb";
+    if (dtype->count() > 0 && !is_folder)
+      throw usage_error(
+          "--dtype is for a folder in floats, found " +
+          std::string(flags->training.is_wanted() ? "--train" : "-o " + quote_text(flags->output)));
     if (flags->training.is_wanted() && shard->count() > 0)
       throw usage_error("--shard is for a folder in floats, and --train writes a packed file into its own");
     if (fs::path(flags->output).extension() == ".crumb" && shard->count() > 0)

@@ -1,7 +1,5 @@
 #include "cli/passes_folder.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/files/text.h"
 #include "cli/folder_output.h"
 #include "cli/notes.h"
@@ -12,8 +10,6 @@
 
 namespace crumb::cli {
 namespace {
-
-constexpr const char* kConfig = "config.json";
 
 /// A checkpoint but for the tensors that change.
 class FoldedContent final : public exporting::FolderContent {
@@ -36,30 +32,9 @@ class FoldedContent final : public exporting::FolderContent {
 
   const std::vector<std::string>& files() const override { return source_.files(); }
 
-  void read_file(const std::string& path, const Sink& sink) const override {
-    if (path != kConfig || !folded_.is_wider()) return source_.read_file(path, sink);
-    std::string text;
-    source_.read_file(path, [&](std::span<const std::byte> slice) {
-      text.append(reinterpret_cast<const char*>(slice.data()), slice.size());
-    });
-    const std::string made = with_float32(text);
-    sink(std::as_bytes(std::span(made)));
-  }
+  void read_file(const std::string& path, const Sink& sink) const override { source_.read_file(path, sink); }
 
  private:
-  /// Under the name that it has, or the older one where it has none.
-  static std::string with_float32(const std::string& config) {
-    Json json = Json::parse(config);
-    bool found = false;
-    for (const char* key : {"dtype", "torch_dtype"}) {
-      if (!json.contains(key)) continue;
-      json[key] = "float32";
-      found = true;
-    }
-    if (!found) json["torch_dtype"] = "float32";
-    return json.dump(2) + "\n";
-  }
-
   const exporting::FloatSource& source_;
   const models::FoldedNorms& folded_;
 };
