@@ -6,9 +6,12 @@
 #include "base/files/counted.h"
 #include "base/files/inputs.h"
 #include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "base/text/ascii_case.h"
 #include "base/text/nearest_name.h"
 #include "base/within.h"
+#include "formats/checkpoint/detect.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 
@@ -48,7 +51,36 @@ std::pair<std::string, std::string> split_wish(const Graph& graph, const std::st
                     unknown_name("input", wish.substr(0, equals), graph.inputs));
 }
 
+/// Samples are float32 where the network takes it and they are float64, as NumPy makes them.
+Tensor narrowed(Tensor array, const graph::Value* value) {
+  const bool narrows =
+      value && value->type == graph::ElementType::kFloat && array.type() == graph::ElementType::kDouble;
+  return narrows ? Tensor::floats(array.shape(), array.to_floats()) : array;
+}
+
 }  // namespace
+
+void refuse_foreign_samples(const std::string& path, const std::string& flag) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return;
+  const std::string extension = lower_case(fs::path(path).extension().string());
+  const auto refuse = [&](const std::string& what) {
+    return usage_error(flag + " " + quote_text(path) + " is " + what);
+  };
+  if (extension == ".npz")
+    throw refuse("an archive of arrays; give each array as a file of its own (numpy.save), as " + flag +
+                 " NAME=FILE.npy for each input");
+  if (extension == ".json")
+    throw refuse(
+        "a JSON file; texts and conversations are lines of a .jsonl file, samples of a graph .npy files");
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok() || extension == ".npy" || extension == ".pb" || extension == ".jsonl") return;
+  const std::span<const std::byte> bytes = file.value().bytes();
+  const DetectedFile found = detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), "");
+  const bool is_model = found.kind == ModelFileKind::kSafetensors || found.kind == ModelFileKind::kZip ||
+                        found.kind == ModelFileKind::kGguf || found.kind == ModelFileKind::kOther;
+  if (is_model) throw refuse(found.what + "; expected a text, or an array as .npy");
+}
 
 CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes,
                                  const std::string& flag)
@@ -63,6 +95,7 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
                         (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");
     }
     const std::string& name = given.empty() ? graph.inputs[0] : given;
+    refuse_foreign_samples(path, flag_);
     if (!named.emplace(name, files_of(path, flag)).second) {
       throw usage_error(flag_ + " gives input " + quote_text(name) + " twice");
     }
@@ -84,8 +117,8 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
 }
 
 Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
-  Tensor array = graph::read_array(path);
   const graph::Value* value = graph_->find(graph_->inputs[input]);
+  Tensor array = narrowed(graph::read_array(path), value);
   const bool one_sample = value && value->shape && value->shape->size() == array.shape().size() + 1;
   if (!one_sample) return array;
   std::vector<std::int64_t> shape = array.shape();

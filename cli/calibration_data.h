@@ -12,6 +12,9 @@ namespace crumb::cli {
 /// Arrays whose axis 0 is the samples, or that are one sample where they have one axis less than the input. The files
 /// of a folder come in the order of their names; where a graph has several inputs, each has as many files, and the
 /// files that stand at the same place belong together. One file (one of each input) is in memory at a time.
+/// Throws usage Error of a file that is neither a text nor an array: archives of arrays (.npz), models, JSON that is no .jsonl.
+void refuse_foreign_samples(const std::string& path, const std::string& flag);
+
 class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds no .npy.

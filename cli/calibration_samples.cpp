@@ -25,6 +25,7 @@ CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std
   for (const std::string& path : data) {
     if (path.find('=') == std::string::npos && !fs::exists(path))
       throw usage_error("--data " + quote_text(path) + ": no such file or folder");
+    refuse_foreign_samples(path, "--data");
   }
   if (std::ranges::none_of(data, names_text)) {
     if (tokens > 0) throw usage_error("--tokens is for a text as --data");

@@ -1,8 +1,6 @@
 // crumb generate: a language model's answer to a prompt.
 #include "runtime/language/generate.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -12,6 +10,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/output_file.h"
 #include "base/files/output_place.h"
+#include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "cli/cache_file.h"
 #include "cli/conversation.h"
@@ -21,6 +20,7 @@
 #include "cli/not_finite.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
+#include "cli/text_encoding.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -44,20 +44,14 @@ struct GenerateFlags {
 };
 
 std::string prompt_of(const GenerateFlags& flags) {
-  return flags.prompt_file.empty() ? flags.prompt
-                                   : read_text_file(flags.prompt_file, kMostPromptBytes).take();
+  if (flags.prompt_file.empty()) return flags.prompt;
+  std::string text = read_text_file(flags.prompt_file, kMostPromptBytes).take();
+  check_encoding(text, quote_text(flags.prompt_file));
+  return text;
 }
 
 double rate(std::size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-}
-
-/// Of this process, so far.
-std::uint64_t peak_memory() {
-  constexpr std::uint64_t kKibibyte = 1024;
-  rusage use{};
-  ::getrusage(RUSAGE_SELF, &use);
-  return static_cast<std::uint64_t>(use.ru_maxrss) * kKibibyte;
 }
 
 Json json_of(const Answer& answer, const runtime::Decoding& decoding,
@@ -70,7 +64,7 @@ Json json_of(const Answer& answer, const runtime::Decoding& decoding,
           {"prompt_tokens_per_second", json_number(rate(answer.prompt_tokens, answer.prompt_seconds))},
           {"tokens_per_second", json_number(rate(runs, answer.answer_seconds))},
           {"cache_bytes", decoding.bytes()},
-          {"peak_rss_bytes", peak_memory()},
+          {"peak_rss_bytes", peak_resident_bytes()},
           {"not_finite", not_finite_json(not_finite)},
           {"stopped_by", runtime::name_of(answer.stopped_by)}};
 }

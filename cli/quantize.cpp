@@ -139,9 +139,12 @@ void print_report(const QuantizeOptions& options, const Outcome& outcome) {
             << (outcome.upper_bound ? "at most " : "") << megabytes(report.output_bytes) << " from "
             << megabytes(report.input_bytes);
   if (report.output_bytes > 0) {
+    const auto before = static_cast<double>(report.input_bytes),
+               after = static_cast<double>(report.output_bytes);
     std::cout << " ("
-              << fixed(static_cast<double>(report.input_bytes) / static_cast<double>(report.output_bytes), 2)
-              << " times smaller)";
+              << (after > before ? fixed(after / before, 2) + " times larger"
+                                 : fixed(before / after, 2) + " times smaller")
+              << ")";
   }
   std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, ";
   if (outcome.foreseen) {

@@ -7,12 +7,15 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "cli/text_encoding.h"
 
 namespace crumb::cli {
 
-/// A file of at most 1 GiB. Throws Error that names it.
+/// A file of at most 1 GiB; text_encoding.h says what becomes of one that is not UTF-8. Throws Error that names it.
 inline std::string read_tokenized_file(const std::string& file) {
-  return read_text_file(file, std::uint64_t{1} << 30).take();
+  std::string text = read_text_file(file, std::uint64_t{1} << 30).take();
+  check_encoding(text, quote_text(file));
+  return text;
 }
 
 /// Whether it holds a text or a conversation on each line (training_text.h).

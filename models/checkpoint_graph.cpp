@@ -35,8 +35,9 @@ JsonFile config_of(const ModelWeights& weights) {
       "config.json";
   const auto text = weights.text(path);
   if (!text) {
-    throw Error("it has no " + path +
-                ", so nothing says what network its tensors are; known are: " + known());
+    const std::string why = weights.why_unconfigured();
+    throw Error("it has no " + path + ", so nothing says what network its tensors are" +
+                (why.empty() ? "" : " (" + why + ")") + "; known are: " + known());
   }
   return {path, *text};
 }

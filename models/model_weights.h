@@ -24,6 +24,9 @@ class ModelWeights {
   /// A file beside the tensors, or nothing if there is none. Throws Error where its bytes are damaged.
   std::optional<std::string> text(const std::string& path) const { return source_.file(path); }
 
+  /// As WeightSource says it.
+  std::string why_unconfigured() const { return source_.why_unconfigured(); }
+
   /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32, which stays where it
   /// is where it is large and the source can read it later. `axes`: axis i
   /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing

@@ -69,6 +69,13 @@ class OpenedWeights final : public WeightSource {
     return entry ? std::optional(text_of(entry->bytes)) : std::nullopt;
   }
 
+  std::string why_unconfigured() const override {
+    if (source_.checkpoint() == nullptr) return "";
+    for (const SkippedEntry& skipped : source_.checkpoint()->skipped())
+      if (skipped.name == "configuration") return skipped.what;
+    return "";
+  }
+
   std::string describe() const override { return description_.empty() ? "it" : description_; }
 
  private:

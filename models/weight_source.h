@@ -38,6 +38,10 @@ class WeightSource {
   /// The text of a file beside the tensors ("config.json", "1_Pooling/config.json"); nothing if there is none.
   virtual std::optional<std::string> file(std::string_view relative_path) const = 0;
 
+  /// Why there is no configuration, where there is none and the file says what it is of: "the architecture is 'mamba', which
+  /// Crumb does not know". Empty otherwise.
+  virtual std::string why_unconfigured() const { return ""; }
+
   /// What this is, for messages: "folder 'all-MiniLM-L6-v2'", "file 'minilm.crumb'".
   virtual std::string describe() const = 0;
 };
