@@ -29,8 +29,8 @@ std::string unmarked(std::string_view text) {
   std::array<std::size_t, 2> zeros{};
   for (std::size_t i = 0; i < start.size(); ++i) zeros[i % 2] += start[i] == '\0' ? 1 : 0;
   const std::size_t many = start.size() / 4 + 1;
-  if (zeros[1] >= many && zeros[0] < zeros[1] / 4) return "UTF-16LE";
-  if (zeros[0] >= many && zeros[1] < zeros[0] / 4) return "UTF-16BE";
+  if (zeros[1] >= many && 4 * zeros[0] < zeros[1]) return "UTF-16LE";
+  if (zeros[0] >= many && 4 * zeros[1] < zeros[0]) return "UTF-16BE";
   return "";
 }
 

@@ -70,7 +70,11 @@ TrueFiles::TrueFiles(const FolderContent& content) : content_(content) {
   if (type && !config->contains("quantization_config")) {
     const bool said = config->contains("dtype") || config->contains("torch_dtype");
     bool changed = set_type(*config, *type);
-    if (!said && *type != "float32") {  // what version 4 takes a model for
+    // Where nothing is said, version 4 takes a model for float32, and version 5 for what its first tensor is.
+    const bool several = std::ranges::any_of(content.tensors(), [](const TensorDescription& tensor) {
+      return tensor.dtype == DType::kF16 || tensor.dtype == DType::kBF16;
+    });
+    if (!said && (several || *type != "float32")) {
       (*config)["dtype"] = *type;
       changed = true;
     }
