@@ -163,6 +163,15 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
             count_windows_that_start_inside(context);
           });
     }
+    if ((op == "Resize" || (op == "Upsample" && schema.SinceVersion() >= 9)) &&
+        schema.domain() == onnx::ONNX_DOMAIN) {
+      made.TypeAndShapeInferenceFunction(
+          [infer = schema.GetTypeAndShapeInferenceFunction(),
+           scales = std::size_t{schema.SinceVersion() >= 11 ? 2U : 1U}](onnx::InferenceContext& context) {
+            infer(context);
+            count_resized_elements(context, scales);
+          });
+    }
     return made;
   }
 

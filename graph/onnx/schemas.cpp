@@ -2,7 +2,9 @@
 
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
+#include <onnx/defs/tensor_proto_util.h>
 
+#include <cmath>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -227,6 +229,33 @@ void count_windows_that_start_inside(InferenceContext& context) {
     *shape.mutable_dim(axis) = windows[i].count(x.dim(axis));
   }
   for (std::size_t i = 0; i < context.getNumOutputs(); ++i) onnx::updateOutputShape(context, i, shape);
+}
+
+void count_resized_elements(InferenceContext& context, std::size_t scales) {
+  if (!onnx::hasInputShape(context, 0) || context.getNumInputs() <= scales) return;
+  const onnx::TensorProto* given = context.getInputData(scales);
+  if (!given || given->data_type() != onnx::TensorProto::FLOAT) return;
+  const std::vector<float> factors = onnx::ParseData<float>(given);
+  onnx::TensorShapeProto shape = onnx::getInputShape(context, 0);
+  std::vector<std::int64_t> axes;
+  if (!onnx::getRepeatedAttribute(context, "axes", axes)) {
+    for (int i = 0; i < shape.dim_size(); ++i) axes.push_back(i);
+  }
+  if (factors.empty() || factors.size() != axes.size()) return;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t axis = axes[i] < 0 ? axes[i] + shape.dim_size() : axes[i];
+    if (axis < 0 || axis >= shape.dim_size()) return;
+    auto& dim = *shape.mutable_dim(static_cast<int>(axis));
+    constexpr float kMost = 0x1p48F;
+    if (!dim.has_dim_value()) {
+      if (factors[i] != 1) dim.clear_dim_param();
+      continue;
+    }
+    const float size = std::floor(static_cast<float>(dim.dim_value()) * factors[i]);
+    if (!(size >= 0 && size < kMost)) return;
+    dim.set_dim_value(static_cast<std::int64_t>(size));
+  }
+  onnx::updateOutputShape(context, 0, shape);
 }
 
 void register_qonnx_schemas() {
