@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/files/counted.h"
 #include "base/files/inputs.h"
@@ -14,6 +15,7 @@
 #include "formats/checkpoint/detect.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
+#include "ptq/sample_bytes.h"
 
 namespace crumb::cli {
 namespace {
@@ -23,6 +25,9 @@ using graph::Graph;
 using graph::Tensor;
 
 constexpr std::int64_t kMostSamples = 32;
+/// Of values alive at once as samples run side by side. A constant: an average that moves over batches (search=ema) depends on what
+/// is in one, and nothing is to depend on the memory of a machine.
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
 /// An .npy file, or those of a folder by name.
 std::vector<fs::path> files_of(const std::string& path, const std::string& flag) {
@@ -134,9 +139,10 @@ std::vector<Tensor> CalibrationData::inputs(std::size_t file) const {
 }
 
 void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)>& batch) const {
+  std::map<std::vector<std::vector<std::int64_t>>, std::int64_t> pieces;  // by the inputs' shapes
   for (std::size_t file = 0; file < files(); ++file) {
     const std::vector<Tensor> inputs = this->inputs(file);
-    const graph::BatchPlan plan = [&] {
+    graph::BatchPlan plan = [&] {
       try {
         return graph::plan_batch(*graph_, inputs, kMostSamples);
       } catch (const Error& error) {
@@ -148,6 +154,12 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
                   " holds no samples: its shape is " + graph::text_of(std::span(inputs.front().shape())));
     const graph::Value* value = graph_->find(graph_->inputs[0]);
     const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
+    if (!is_fixed && plan.total > 1) {
+      std::vector<std::vector<std::int64_t>> shapes;
+      for (const Tensor& input : inputs) shapes.push_back(input.shape());
+      const auto found = pieces.find(shapes);
+      plan.piece = found != pieces.end() ? found->second : (pieces[shapes] = piece_of(inputs, plan.piece));
+    }
     for (std::int64_t begin = 0; begin < plan.total; begin += plan.piece) {
       check_interrupt();
       const std::int64_t left = plan.total - begin,
@@ -160,6 +172,16 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       batch(piece);
     }
   }
+}
+
+std::int64_t CalibrationData::piece_of(const std::vector<Tensor>& inputs, std::int64_t usual) const {
+  const auto count_of = [](const Tensor& input) { return input.rank() > 0 ? input.shape()[0] : 0; };
+  const bool are_alike = std::ranges::all_of(
+      inputs, [&](const Tensor& input) { return count_of(input) == count_of(inputs.front()); });
+  const auto bytes = are_alike ? ptq::bytes_of_sample(*graph_, inputs) : std::nullopt;
+  if (!bytes) return usual;
+  const auto fitting = static_cast<std::int64_t>(kMostBytes / std::max<std::uint64_t>(*bytes, 1));
+  return std::clamp<std::int64_t>(fitting, 1, std::min(kMostSamples, inputs.front().shape()[0]));
 }
 
 graph::Batches CalibrationData::batches() const {

@@ -24,7 +24,8 @@ class CalibrationData {
 
   static constexpr const char* kUsualFlag = "--data";
 
-  /// Batches of at most 32 samples, or as many as a fixed batch of the graph holds: what is left over of a file is left out,
+  /// Batches of at most 32 samples, fewer where these together would take more than 64 MB (ptq/sample_bytes.h; what nodes
+  /// compute on the way comes on top), or as many as a fixed batch of the graph holds: what is left over of a file is left out,
   /// and fewer are filled up with the last one. Throws Error where a file does not fit the graph. Keeps a pointer to the graph.
   graph::Batches batches() const;
 
@@ -35,6 +36,8 @@ class CalibrationData {
 
  private:
   void visit(const std::function<void(const std::vector<graph::Tensor>&)>& batch) const;
+  /// Samples side by side; `usual` where nothing is known of one alone.
+  std::int64_t piece_of(const std::vector<graph::Tensor>& inputs, std::int64_t usual) const;
   graph::Tensor read(std::size_t input, const std::filesystem::path& path) const;
 
   const graph::Graph* graph_;

@@ -267,7 +267,7 @@ bool is_graph(const QuantizeOptions& options) {
 struct Method {
   const char *name, *stages;
 };
-constexpr Method kMethods[] = {{"rounding", ""}, {"awq", "awq,clip"}, {"auto", "best"}};
+constexpr Method kMethods[] = {{"rounding", "rounding"}, {"awq", "awq,clip"}, {"auto", "best"}};
 
 std::vector<std::string> methods() {
   std::vector<std::string> names;
@@ -278,10 +278,11 @@ std::vector<std::string> methods() {
 }
 
 /// --method and --trials become --stages.
-void use_method(const std::string& method, std::int64_t trials, RecipeFlags& flags) {
+void use_method(const std::string& method, std::int64_t trials, bool has_samples, RecipeFlags& flags) {
   if (trials > 0 && method != "auto") throw usage_error("--trials is for --method auto");
   if (method.empty()) return;
   if (!flags.stages.empty()) throw usage_error("--method and --stages say the same thing; give one of them");
+  if (method == "rounding" && !has_samples) return;  // what is done anyhow, of tensors alone, too
   const Method* const known =
       std::ranges::find(kMethods, method, [](const Method& one) { return std::string(one.name); });
   flags.stages = known == std::end(kMethods) ? method : known->stages;
@@ -325,8 +326,9 @@ QuantizeGraph graph_options(const QuantizeOptions& options) {
           .resume = options.resume};
 }
 
-/// A network by a recipe that a budget chose, and the recipe beside it.
-void quantize_as_chosen(const QuantizeOptions& options, const Recipe& recipe, const Json& assignment) {
+/// A network by a recipe that a budget chose, and the recipe beside it: rounded, as it was measured, where no stage is named.
+void quantize_as_chosen(const QuantizeOptions& options, Recipe recipe, const Json& assignment) {
+  if (recipe.stages.empty() && !options.graph.data.empty()) recipe.stages = {parse_stage("rounding")};
   QuantizeGraph chosen = graph_options(options);
   chosen.chosen = recipe;
   chosen.assignment = assignment;
@@ -466,10 +468,12 @@ void add_quantize(CLI::App& app) {
   verb->add_option("--key", options->key,
                    "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
-  verb->add_option("--method", options->method,
-                   "Of a network: rounding; a stage that rounds, as in gptq for --stages gptq; awq, for "
-                   "--stages awq,clip; or "
-                   "auto, what is best for each layer (rounding)")
+  verb->add_option(
+          "--method", options->method,
+          "Of a network: rounding, each weight by itself; a stage that rounds, as in gptq for --stages gptq; "
+          "awq, for "
+          "--stages awq,clip; or "
+          "auto, what is best for each layer (with --data gptq where a layer loses less, else rounding)")
       ->check(CLI::IsMember(methods()));
   verb->add_option("--trials", options->trials, "Of --method auto: ways to round that each layer tries (4)")
       ->check(at_least(1, kWaysOfBest));
@@ -502,7 +506,7 @@ void add_quantize(CLI::App& app) {
       "  crumb quantize SmolLM2 -o w4a8.crumb --weights int4:group=32 --activations int8:token --kv-cache "
       "int8");
   verb->callback([options] {
-    use_method(options->method, options->trials, options->recipe);
+    use_method(options->method, options->trials, !options->graph.data.empty(), options->recipe);
     quantize_verb(*options);
   });
 }

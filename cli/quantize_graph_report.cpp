@@ -79,6 +79,19 @@ Json edge_json(const GraphReport& report, std::size_t i) {
   return json;
 }
 
+Json json_loss(std::optional<double> loss) { return loss ? json_number(*loss) : Json(nullptr); }
+
+/// Of a stage that rounds: what each layer loses either way.
+std::string losses_of(const ptq::StageReport& stage) {
+  std::string text;
+  for (const ptq::LayerReport& layer : stage.layers) {
+    if (!layer.tried) continue;
+    text += "  " + printable(layer.layer) + ": rounding loses " + fixed(layer.before, 6) + ", this " +
+            fixed(*layer.tried, 6) + (layer.after < layer.before ? "\n" : "; rounding stays\n");
+  }
+  return text;
+}
+
 std::string number(float value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", static_cast<double>(value));
@@ -134,7 +147,7 @@ std::string text_of(const ptq::StageReport& stage) {
                      ", squared error of " + stage.measure + " over their squares " + fixed(before, 5) +
                      " -> " + fixed(after, 5) + " (mean), at worst " + fixed(worst, 3) + " of what it was\n";
   for (const std::string& note : stage.notes) text += "  " + printable(note) + "\n";
-  return text;
+  return text + losses_of(stage);
 }
 
 void describe_constants(const graph::Graph& before, GraphReport& report, const graph::Graph* quantized) {
@@ -165,13 +178,18 @@ Json json_of(const GraphReport& report) {
   json["stages"] = Json::array();
   for (const ptq::StageReport& stage : report.stages) {
     Json layers = Json::array();
-    for (const ptq::LayerReport& layer : stage.layers)
+    for (const ptq::LayerReport& layer : stage.layers) {
       layers.push_back({{"layer", layer.layer},
                         {"before", json_number(layer.before)},
                         {"after", json_number(layer.after)}});
+      if (layer.tried) layers.back()["tried"] = json_number(*layer.tried);
+    }
     json["stages"].push_back({{"stage", stage.stage},
                               {"measure", stage.measure},
                               {"layers", std::move(layers)},
+                              {"loss_before", json_loss(stage.loss_before)},
+                              {"loss_after", json_loss(stage.loss_after)},
+                              {"rolled_back", stage.rolled_back},
                               {"notes", stage.notes}});
   }
   json["activations"] = Json::array();

@@ -1,6 +1,8 @@
 #include "cli/quantize_network.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
@@ -18,6 +20,8 @@
 #include "graph/quantize/apply.h"
 #include "models/checkpoint_graph.h"
 #include "models/unfolded_gains.h"
+#include "ptq/affordable_samples.h"
+#include "ptq/fitting_specs.h"
 #include "runtime/session.h"
 
 namespace crumb::cli {
@@ -27,6 +31,7 @@ namespace fs = std::filesystem;
 using graph::Graph;
 
 constexpr std::size_t kComparedBatches = 8;  // where nothing but weights is quantized
+constexpr double kUsualWork = 3e12;          // multiplications that rounding takes where nobody asked for it
 
 graph::Batches first_batches(graph::Batches all, std::size_t count) {
   return [all = std::move(all), count](const auto& batch) {
@@ -127,14 +132,38 @@ bool quantizes_activations(const Recipe& recipe) {
                              [](const Rule& rule) { return rule.activations && *rule.activations; });
 }
 
+std::vector<Stage> usual_rounding() { return {parse_stage("gptq:few=0.5")}; }
+
 NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish)
     : source_(source), recipe_(recipe), wish_(std::move(wish)), runtime_(wish_.threads) {
   if (!wish_.data.empty())
     engine_ = &engine_for(source.graph, runtime_, wish_.device, quantizes_activations(recipe));
-  setting_.graph = graph::prepare(source.graph, recipe, engine_);
+  setting_.graph = graph::prepare(source.graph, recipe, engine_ ? engine_ : &runtime_);
+  std::vector<std::string> notes;
+  if (wish_.pads_groups) notes = ptq::pad_groups(setting_.graph, recipe_);
   setting_.threads = wish_.threads;
-  setting_.plan = graph::plan_quantizers(setting_.graph, recipe,
+  setting_.plan = graph::plan_quantizers(setting_.graph, recipe_,
                                          {.unsigned_after_relu_only = wish_.unsigned_after_relu_only});
+  if (wish_.shares_scales)
+    std::ranges::move(ptq::share_costly_scales(setting_.graph, setting_.plan), std::back_inserter(notes));
+  std::ranges::move(notes, std::back_inserter(setting_.plan.notes));
+  has_open_ = ptq::has_open_layers(setting_);
+  if (wish_.usual_rounding && !has_open_) recipe_.stages.clear();
+}
+
+void NetworkQuantization::round_usually() {
+  if (setting_.plan.needs_calibration())  // by all samples, before some of them are left out
+    graph::calibrate(setting_.graph, *engine_, setting_.samples, setting_.plan);
+  const ptq::AffordableSamples samples = ptq::affordable_samples(setting_, kUsualWork);
+  const graph::Batches all = std::exchange(setting_.samples, samples.batches);
+  setting_.is_lenient = true;
+  stages_ = ptq::run_stages(recipe_.stages, setting_);
+  setting_.is_lenient = false;
+  setting_.samples = all;
+  if (samples.taken < samples.all)
+    stages_.back().notes.push_back("took the first " + std::to_string(samples.taken) + " of " +
+                                   std::to_string(samples.all) +
+                                   " batches of samples, for all would take long; --method gptq takes all");
 }
 
 Graph NetworkQuantization::run(ptq::LayerStore* store) {
@@ -148,13 +177,18 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   }
   setting_.store = store;
   if (wish_.memory > 0) setting_.memory = wish_.memory;
+  setting_.rolls_back = wish_.rolls_back;
   std::optional<Progress> progress;
   std::size_t first = 0, last = 0;
   setting_.progress = [&](std::size_t done, std::size_t all) {
     if (!progress || done < last) progress.emplace("rounding", "layers", all - (first = done), 0);
     progress->update((last = done) - first, 0);
   };
-  stages_ = ptq::run_stages(recipe_.stages, setting_);
+  if (wish_.usual_rounding && !recipe_.stages.empty())
+    round_usually();
+  else
+    stages_ = ptq::run_stages(recipe_.stages, setting_);
+  std::erase_if(stages_, [](const ptq::StageReport& stage) { return stage.stage == "rounding"; });
   setting_.progress = {};
   progress.reset();
   if (engine_ && setting_.plan.needs_calibration())  // a stage may have asked for ranges before

@@ -44,12 +44,19 @@ const graph::Engine& engine_for(const graph::Graph& graph, const runtime::Engine
 /// Whether the recipe says how something that flows is quantized.
 bool quantizes_activations(const Recipe& recipe);
 
+/// How weights are rounded where there are samples and nobody says how: gptq, layer by layer where it loses less than rounding.
+std::vector<Stage> usual_rounding();
+
 struct NetworkWish {
   std::vector<std::string> data;  ///< samples; none: weights are rounded, and stages go without
   std::size_t tokens = 0;         ///< of text; 0: all
   std::string device;             ///< where samples run; "": the cpu
   int threads = 0;
-  std::uint64_t memory = 0;               ///< ptq::Setting; 0: the usual
+  std::uint64_t memory = 0;    ///< ptq::Setting; 0: the usual
+  bool rolls_back = false;     ///< ptq::Setting
+  bool pads_groups = false;    ///< a scheme's groups may be smaller at the end of a row (ptq/fitting_specs.h)
+  bool shares_scales = false;  ///< of weights whose scales would take as much as they do (the same)
+  bool usual_rounding = false;            ///< the recipe's stages are usual_rounding(), for nobody named any
   bool unsigned_after_relu_only = false;  ///< graph::PlanOptions
 };
 
@@ -66,6 +73,10 @@ class NetworkQuantization {
   graph::Graph run(ptq::LayerStore* store = nullptr);
 
   const ptq::Setting& setting() const { return setting_; }
+  /// Whether a stage that rounds on samples finds weights.
+  bool rounds_weights() const { return has_open_; }
+  /// As it is carried out: without the usual rounding where nothing is to be rounded.
+  const Recipe& recipe() const { return recipe_; }
 
   const graph::Graph& prepared() const {
     return setting_.graph;
@@ -78,12 +89,15 @@ class NetworkQuantization {
   std::optional<graph::GraphComparison> compare(const graph::Graph& quantized) const;
 
  private:
+  void round_usually();
+
   const NetworkSource& source_;
-  const Recipe recipe_;
+  Recipe recipe_;
   const NetworkWish wish_;
   runtime::Engine runtime_;
   const graph::Engine* engine_ = nullptr;  ///< that samples run on; null without
   ptq::Setting setting_;
+  bool has_open_ = false;
   std::optional<CalibrationSamples> samples_;
   std::vector<ptq::StageReport> stages_;
 };

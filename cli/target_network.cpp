@@ -100,8 +100,9 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
   if (!request.graph.data.empty())
     engine = &engine_for(source.graph, runtime, request.graph.device,
                          !request.wish.activations.empty() || quantizes_activations(usual));
-  ptq::Setting setting{
-      .graph = graph::prepare(source.graph, usual, engine), .plan = {}, .threads = request.threads};
+  ptq::Setting setting{.graph = graph::prepare(source.graph, usual, engine ? engine : &runtime),
+                       .plan = {},
+                       .threads = request.threads};
   std::optional<CalibrationSamples> samples;
   if (engine) {
     samples.emplace(request.graph.data, request.graph.tokens, source.tensors.get(), source.graph,

@@ -37,6 +37,7 @@ json to_json(const StoredLayer& layer) {
           {"saturated", layer.codes.tensor->saturated_scales},
           {"before", std::bit_cast<std::uint64_t>(layer.before)},
           {"after", std::bit_cast<std::uint64_t>(layer.after)},
+          {"tried", std::bit_cast<std::uint64_t>(layer.tried)},
           {"notes", layer.notes}};
 }
 
@@ -50,6 +51,7 @@ StoredLayer layer_from(const json& object, const std::shared_ptr<const CrumbFile
   object.at("axes").get_to(layer.codes.axes);
   layer.before = std::bit_cast<double>(object.at("before").get<std::uint64_t>());
   layer.after = std::bit_cast<double>(object.at("after").get<std::uint64_t>());
+  layer.tried = std::bit_cast<double>(object.at("tried").get<std::uint64_t>());
   object.at("notes").get_to(layer.notes);
   return layer;
 }

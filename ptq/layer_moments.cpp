@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -15,40 +17,38 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using graph::Tensor;
 
-/// What each sample is multiplied by.
-std::vector<float> evening_factors(const SampleColumns& x) {
-  std::vector<double> squares(x.samples);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    for (std::size_t t = 0; t < x.samples; ++t) {
-      const auto value = static_cast<double>(x.values[i * x.samples + t]);
-      squares[t] += value * value;
-    }
-  std::vector<float> factors(x.samples, 1.0F);
+/// What each sample of a part is multiplied by.
+std::vector<float> evening_factors(BroughtSamples& brought, std::size_t part, std::size_t group,
+                                   std::size_t block, std::vector<float>& columns) {
+  std::vector<double> squares(brought.samples());
+  for (std::size_t begin = 0; begin < squares.size(); begin += block) {
+    const SampleColumns x =
+        brought.read(part, group, begin, std::min(block, squares.size() - begin), columns);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (std::size_t t = 0; t < x.samples; ++t) {
+        const auto value = static_cast<double>(x.values[i * x.samples + t]);
+        squares[begin + t] += value * value;
+      }
+  }
+  std::vector<float> factors(squares.size(), 1.0F);
   std::vector<double> sorted;
   std::ranges::copy_if(squares, std::back_inserter(sorted), [](double square) { return square > 0; });
   if (sorted.empty()) return factors;
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
-  for (std::size_t t = 0; t < x.samples; ++t)
+  for (std::size_t t = 0; t < squares.size(); ++t)
     if (squares[t] > *middle) factors[t] = static_cast<float>(std::sqrt(*middle / squares[t]));
   return factors;
 }
 
-std::vector<float> times(const SampleColumns& x, const std::vector<float>& factors) {
-  std::vector<float> made(x.values.begin(), x.values.end());
-  for (std::size_t i = 0; i < made.size(); ++i) made[i] *= factors[i % x.samples];
-  return made;
+/// Each sample times its factor.
+void multiply_samples(std::vector<float>& columns, std::span<const float> factors) {
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i] *= factors[i % factors.size()];
 }
 
 bool are_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
-
-/// Samples that were visited, kept until others are there.
-struct Kept {
-  std::vector<float> values;
-  std::size_t samples;
-};
 
 }  // namespace
 
@@ -85,29 +85,36 @@ void StationMoments::add(const std::map<std::string, Tensor>& brought,
                          const std::map<std::string, Tensor>& floats, int threads) {
   for (Inputs& one : all_) {
     const graph::Node& node = graph_.nodes[one.like.node];
-    std::vector<Kept> others;
-    if (with_cross_)
-      visit_samples(node, graph_, one.like, floats.at(one.like.input),
-                    [&](std::size_t, const SampleColumns& y) {
-                      others.push_back({{y.values.begin(), y.values.end()}, y.samples});
-                    });
-    std::size_t next = 0;
-    visit_samples(node, graph_, one.like, brought.at(one.like.input),
-                  [&](std::size_t group, const SampleColumns& x) {
-                    if (x.samples == 0) return;
-                    std::vector<float> factors, mine;
-                    one.sums.of_numbers = one.sums.of_numbers && are_finite(x.values);
-                    if (even_) mine = times(x, factors = evening_factors(x));
-                    const SampleColumns own{even_ ? std::span<const float>(mine) : x.values, x.samples};
-                    add_moments(one.sums.moments[group], own, threads);
-                    if (!with_cross_) return;
-                    Kept& other = others.at(next++);
-                    one.sums.of_numbers = one.sums.of_numbers && are_finite(other.values);
-                    if (even_) other.values = times({other.values, other.samples}, factors);
-                    add_cross_moments(one.sums.cross[group], {other.values, other.samples}, own, threads);
-                    std::ranges::transform(other.values, own.values, other.values.begin(), std::minus());
-                    add_moments(one.sums.apart[group], {other.values, other.samples}, threads);
-                  });
+    BroughtSamples mine(node, graph_, one.like, brought.at(one.like.input));
+    std::optional<BroughtSamples> others;
+    if (with_cross_) others.emplace(node, graph_, one.like, floats.at(one.like.input));
+    for (std::size_t part = 0; part < mine.parts(); ++part)
+      for (std::size_t group = 0; group < one.like.groups; ++group)
+        add(one, mine, others ? &*others : nullptr, part, group, threads);
+  }
+}
+
+void StationMoments::add(Inputs& one, BroughtSamples& mine, BroughtSamples* others, std::size_t part,
+                         std::size_t group, int threads) {
+  if (group == 0) one.sums.samples += mine.samples();
+  const std::size_t all = mine.samples(), block = BroughtSamples::block_of(one.like.columns);
+  std::vector<float> x, y, factors;
+  if (even_) factors = evening_factors(mine, part, group, block, x);
+  for (std::size_t begin = 0; begin < all; begin += block) {
+    const std::size_t count = std::min(block, all - begin);
+    const auto read = [&](BroughtSamples& from, std::vector<float>& columns) -> SampleColumns {
+      from.read(part, group, begin, count, columns);
+      one.sums.of_numbers = one.sums.of_numbers && are_finite(columns);
+      if (even_) multiply_samples(columns, std::span(factors).subspan(begin, count));
+      return {columns, count};
+    };
+    const SampleColumns own = read(mine, x);
+    add_moments(one.sums.moments[group], own, threads);
+    if (!others) continue;
+    const SampleColumns other = read(*others, y);
+    add_cross_moments(one.sums.cross[group], other, own, threads);
+    std::ranges::transform(y, x, y.begin(), std::minus());
+    add_moments(one.sums.apart[group], other, threads);
   }
 }
 

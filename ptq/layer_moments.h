@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,9 +15,10 @@ namespace crumb::ptq {
 struct LayerMoments {
   std::vector<Eigen::MatrixXd> moments;  ///< sum x x^T
   std::vector<Eigen::MatrixXd>
-      cross,                ///< sum y x^T, y being the float network's x; empty where there is none
-      apart;                ///< sum (y - x) (y - x)^T, where there are such
-  bool of_numbers = false;  ///< it is known that no x and no y was inf or NaN
+      cross,                  ///< sum y x^T, y being the float network's x; empty where there is none
+      apart;                  ///< sum (y - x) (y - x)^T, where there are such
+  bool of_numbers = false;    ///< it is known that no x and no y was inf or NaN
+  std::uint64_t samples = 0;  ///< that were summed, of each group
 };
 
 /// What of the samples spoiled sums, as in "holds inf or NaN on the samples"; empty where all are finite.
@@ -45,6 +47,9 @@ class StationMoments {
     std::size_t layers = 1;  ///< that have not taken them
   };
 
+  /// Of one part and group of what both networks bring; others: null where the float one's is not asked for.
+  void add(Inputs& one, BroughtSamples& mine, BroughtSamples* others, std::size_t part, std::size_t group,
+           int threads);
   std::size_t place_of(const SampledLayer& layer) const;
 
   const graph::Graph& graph_;

@@ -161,6 +161,7 @@ class LayerRounding {
     for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
     RoundedLayer made{
         .codes = {}, .before = share(before_), .after = share(after_), .notes = std::move(notes_)};
+    made.tried = made.after;
     const bool keeps_rounding = !budget_ && !(after_ < before_);
     if (unreached_ > 0)
       made.notes.push_back(std::string("no sample reaches ") +
@@ -175,7 +176,12 @@ class LayerRounding {
   }
 
  private:
-  double damping() const { return options_.damping > 0 ? options_.damping : kUsualDamping; }
+  double damping() const {
+    const double usual = options_.damping > 0 ? options_.damping : kUsualDamping;
+    if (!(options_.few > 0) || inputs_.samples == 0) return usual;
+    return std::max(
+        usual, options_.few * static_cast<double>(layer_.columns) / static_cast<double>(inputs_.samples));
+  }
 
   double share(double lost) const { return all_ > 0 ? lost / all_ : 0; }
 
@@ -307,9 +313,15 @@ class LayerRounding {
 RoundedLayer round_layer(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer,
                          LayerMoments inputs, const RoundingOptions& options,
                          const std::optional<Budget>& budget, const std::string& name) {
-  if (const std::string fault = fault_of(inputs); !fault.empty())
+  if (const std::string fault = fault_of(inputs); !fault.empty()) {
+    if (options.is_lenient) {
+      const FixedScales scales = scales_before(spec, rows, options, name);
+      return {.codes = scales.with_codes(nearest_codes(scales, rows.values, options.threads)),
+              .notes = {"what it takes, value '" + layer.input + "', " + fault + "; it keeps rounding"}};
+    }
     throw Error("what layer '" + name + "' takes, value '" + layer.input + "', " + fault +
                 ": exclude that layer, or look at the data");
+  }
   if (budget &&
       (spec.number->grid != Grid::kInteger || !spec.number->is_signed || spec.zero != ZeroPoint::kNone))
     throw Error("layer '" + name + "' has " + spec.to_string() +

@@ -14,8 +14,8 @@ namespace crumb::ptq {
 struct StoredLayer {
   std::string constant;
   graph::QuantizedConstant codes;
-  double before = 0, after = 0;    ///< as LayerReport has them
-  std::vector<std::string> notes;  ///< without the layer's name
+  double before = 0, after = 0, tried = 0;  ///< as LayerReport has them
+  std::vector<std::string> notes;           ///< without the layer's name
 };
 
 class LayerStore {

@@ -95,10 +95,12 @@ std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConst
 
 RoundingOptions options_of(const Stage& stage, const Setting& setting) {
   return {.damping = value_of(stage, "damp"),
+          .few = value_of(stage, "few"),
           .by_size = value_of(stage, "order") != 0,
           .own_scales = stage.value("scales") != 0,
           .magnitudes = stage.value("magr"),
           .sweeps = static_cast<int>(stage.value("sweeps")),
+          .is_lenient = setting.is_lenient,
           .threads = setting.threads};
 }
 

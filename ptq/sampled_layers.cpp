@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "graph/adapters.h"
-#include "graph/window.h"
 
 namespace crumb::ptq {
 namespace {
@@ -34,68 +33,6 @@ std::optional<SampledLayer> convolution(const Graph& graph, std::size_t index) {
                       .rows = static_cast<std::size_t>(weight->shape()[0] / groups),
                       .columns = static_cast<std::size_t>(weight->size() / weight->shape()[0]),
                       .is_window = true};
-}
-
-/// [rows, size] to columns, a part at a time.
-void visit_rows(const Tensor& value, std::size_t size,
-                const std::function<void(std::size_t, const SampleColumns&)>& visit) {
-  const std::vector<float> values = value.to_floats();
-  const std::size_t rows = size == 0 ? 0 : values.size() / size;
-  std::vector<float> turned(values.size());
-  constexpr std::size_t kTile = 16;
-  for (std::size_t r = 0; r < rows; r += kTile)
-    for (std::size_t c = 0; c < size; c += kTile)
-      for (std::size_t column = c; column < std::min(size, c + kTile); ++column)
-        for (std::size_t row = r; row < std::min(rows, r + kTile); ++row)
-          turned[column * rows + row] = values[row * size + column];
-  visit(0, {turned, rows});
-}
-
-/// One image's windows at a time.
-void visit_windows(const Node& node, const Sizes& weight, const SampledLayer& layer, const Tensor& value,
-                   const std::function<void(std::size_t, const SampleColumns&)>& visit) {
-  const Sizes kernel(weight.begin() + 2, weight.end());
-  if (value.rank() != static_cast<std::int64_t>(weight.size()) ||
-      value.shape()[1] != weight[1] * static_cast<std::int64_t>(layer.groups))
-    throw Error(text_of(node) + " takes a value of shape " + graph::text_of(std::span(value.shape())) +
-                ", which does not fit its weight");
-  const Sizes input(value.shape().begin() + 2, value.shape().end());
-  const graph::Window window = graph::window_of(node, input, kernel);
-  const std::vector<float> values = value.to_floats();
-  const auto plane = static_cast<std::size_t>(product_of(input)),
-             channels = static_cast<std::size_t>(weight[1]);
-  const auto taps = static_cast<std::size_t>(product_of(kernel)),
-             places = static_cast<std::size_t>(product_of(window.output));
-  // Where each tap of each place lies in a plane; -1 in the padding.
-  std::vector<std::int64_t> at(taps * places);
-  for (std::size_t tap = 0; tap < taps; ++tap) {
-    for (std::size_t place = 0; place < places; ++place) {
-      std::int64_t offset = 0, stride = 1;
-      auto rest_tap = static_cast<std::int64_t>(tap), rest_place = static_cast<std::int64_t>(place);
-      for (std::size_t axis = window.axes(); axis-- > 0;) {
-        const std::int64_t k = rest_tap % kernel[axis], out = rest_place % window.output[axis];
-        rest_tap /= kernel[axis];
-        rest_place /= window.output[axis];
-        const std::int64_t in = out * window.strides[axis] + k * window.dilations[axis] - window.begin[axis];
-        offset = offset < 0 || in < 0 || in >= input[axis] ? -1 : offset + in * stride;
-        stride *= input[axis];
-      }
-      at[tap * places + place] = offset;
-    }
-  }
-  std::vector<float> columns(channels * taps * places);
-  for (std::int64_t image = 0; image < value.shape()[0]; ++image) {
-    for (std::size_t group = 0; group < layer.groups; ++group) {
-      for (std::size_t channel = 0; channel < channels; ++channel) {
-        const float* from =
-            values.data() +
-            ((static_cast<std::size_t>(image) * layer.groups + group) * channels + channel) * plane;
-        float* to = columns.data() + channel * taps * places;
-        for (std::size_t i = 0; i < taps * places; ++i) to[i] = at[i] < 0 ? 0.0F : from[at[i]];
-      }
-      visit(group, {columns, places});
-    }
-  }
 }
 
 }  // namespace
@@ -136,14 +73,103 @@ std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantP
   return layers;
 }
 
+BroughtSamples::BroughtSamples(const Node& node, const Graph& graph, const SampledLayer& layer,
+                               const Tensor& value)
+    : size_(layer.columns), groups_(layer.groups) {
+  if (!layer.is_window) {
+    if (value.rank() < 1 || value.shape().back() != static_cast<std::int64_t>(layer.columns))
+      throw Error(text_of(node) + " takes a value of shape " + graph::text_of(std::span(value.shape())) +
+                  ", expected " + std::to_string(layer.columns) + " numbers along its last axis");
+    values_ = value.to_floats();
+    samples_ = values_.size() / size_;
+    return;
+  }
+  const Sizes weight = graph.constant(node.inputs[1])->shape(), kernel(weight.begin() + 2, weight.end());
+  if (value.rank() != static_cast<std::int64_t>(weight.size()) ||
+      value.shape()[1] != weight[1] * static_cast<std::int64_t>(layer.groups))
+    throw Error(text_of(node) + " takes a value of shape " + graph::text_of(std::span(value.shape())) +
+                ", which does not fit its weight");
+  const Sizes input(value.shape().begin() + 2, value.shape().end());
+  window_ = graph::window_of(node, input, kernel);
+  values_ = value.to_floats();
+  parts_ = static_cast<std::size_t>(value.shape()[0]);
+  channels_ = static_cast<std::size_t>(weight[1]);
+  plane_ = static_cast<std::size_t>(product_of(input));
+  taps_ = static_cast<std::size_t>(product_of(kernel));
+  samples_ = static_cast<std::size_t>(product_of(window_->output));
+}
+
+std::size_t BroughtSamples::block_of(std::size_t columns) {
+  constexpr std::size_t kNumbers = std::size_t{1} << 22;
+  return std::max(kNumbers / std::max<std::size_t>(columns, 1) / kSamplesAdded, std::size_t{1}) *
+         kSamplesAdded;
+}
+
+SampleColumns BroughtSamples::read(std::size_t part, std::size_t group, std::size_t begin, std::size_t count,
+                                   std::vector<float>& columns) {
+  columns.resize(size_ * count);
+  if (!window_) {
+    read_rows(begin, count, columns);
+    return {columns, count};
+  }
+  find_places(begin, count);
+  for (std::size_t channel = 0; channel < channels_; ++channel) {
+    const float* from = values_.data() + ((part * groups_ + group) * channels_ + channel) * plane_;
+    float* to = columns.data() + channel * taps_ * count;
+    for (std::size_t i = 0; i < taps_ * count; ++i) to[i] = places_[i] < 0 ? 0.0F : from[places_[i]];
+  }
+  return {columns, count};
+}
+
+/// Turned over, a tile at a time.
+void BroughtSamples::read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns) const {
+  const float* values = values_.data() + begin * size_;
+  constexpr std::size_t kTile = 16;
+  for (std::size_t r = 0; r < count; r += kTile)
+    for (std::size_t c = 0; c < size_; c += kTile)
+      for (std::size_t column = c; column < std::min(size_, c + kTile); ++column)
+        for (std::size_t row = r; row < std::min(count, r + kTile); ++row)
+          columns[column * count + row] = values[row * size_ + column];
+}
+
+void BroughtSamples::find_places(std::size_t begin, std::size_t count) {
+  if (first_ == begin && count_ == count) return;
+  first_ = begin;
+  count_ = count;
+  const std::size_t axes = window_->axes();
+  std::vector<std::int64_t> starts(axes * count), taps(axes), strides(axes, 1);
+  for (std::size_t axis = axes - 1; axis > 0; --axis)
+    strides[axis - 1] = strides[axis] * window_->input[axis];
+  for (std::size_t i = 0; i < count; ++i) {
+    auto rest = static_cast<std::int64_t>(begin + i);
+    for (std::size_t axis = axes; axis-- > 0; rest /= window_->output[axis])
+      starts[axis * count + i] = rest % window_->output[axis] * window_->strides[axis] - window_->begin[axis];
+  }
+  places_.resize(taps_ * count);
+  for (std::size_t tap = 0; tap < taps_; ++tap) {
+    auto rest = static_cast<std::int64_t>(tap);
+    for (std::size_t axis = axes; axis-- > 0; rest /= window_->kernel[axis])
+      taps[axis] = rest % window_->kernel[axis] * window_->dilations[axis];
+    for (std::size_t i = 0; i < count; ++i) {
+      std::int64_t place = 0;
+      for (std::size_t axis = 0; axis < axes && place >= 0; ++axis) {
+        const std::int64_t in = starts[axis * count + i] + taps[axis];
+        place = in < 0 || in >= window_->input[axis] ? -1 : place + in * strides[axis];
+      }
+      places_[tap * count + i] = place;
+    }
+  }
+}
+
 void visit_samples(const Node& node, const Graph& graph, const SampledLayer& layer, const Tensor& value,
                    const std::function<void(std::size_t, const SampleColumns&)>& visit) {
-  if (layer.is_window)
-    return visit_windows(node, graph.constant(node.inputs[1])->shape(), layer, value, visit);
-  if (value.rank() < 1 || value.shape().back() != static_cast<std::int64_t>(layer.columns))
-    throw Error(text_of(node) + " takes a value of shape " + graph::text_of(std::span(value.shape())) +
-                ", expected " + std::to_string(layer.columns) + " numbers along its last axis");
-  visit_rows(value, layer.columns, visit);
+  BroughtSamples brought(node, graph, layer, value);
+  const std::size_t block = BroughtSamples::block_of(layer.columns);
+  std::vector<float> columns;
+  for (std::size_t part = 0; part < brought.parts(); ++part)
+    for (std::size_t group = 0; group < layer.groups; ++group)
+      for (std::size_t begin = 0; begin < brought.samples(); begin += block)
+        visit(group, brought.read(part, group, begin, std::min(block, brought.samples() - begin), columns));
 }
 
 }  // namespace crumb::ptq

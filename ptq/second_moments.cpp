@@ -11,8 +11,7 @@ namespace {
 
 using Eigen::Index;
 
-constexpr std::size_t kSamples = 512;  // whose products are added in float32
-constexpr std::size_t kPanel = 48;     // columns of the sum that a thread takes
+constexpr std::size_t kPanel = 48;  // columns of the sum that a thread takes
 
 /// Panels of columns, all rows of them or those up to the diagonal.
 void add(Eigen::MatrixXd& sum, const SampleColumns& y, const SampleColumns& x, bool is_symmetric,
@@ -21,10 +20,10 @@ void add(Eigen::MatrixXd& sum, const SampleColumns& y, const SampleColumns& x, b
   parallel_for(size, kPanel, threads, [&](std::size_t begin, std::size_t end) {
     const std::size_t rows = is_symmetric ? end : size, columns = end - begin;
     std::vector<float> made(rows * columns);
-    for (std::size_t first = 0; first < x.samples; first += kSamples) {
+    for (std::size_t first = 0; first < x.samples; first += kSamplesAdded) {
       runtime::exact::multiply({.rows = rows,
                                 .columns = columns,
-                                .terms = std::min(kSamples, x.samples - first),
+                                .terms = std::min(kSamplesAdded, x.samples - first),
                                 .x = y.values.data() + first,
                                 .x_stride = y.samples,
                                 .w = x.values.data() + begin * x.samples + first,

@@ -45,12 +45,12 @@ std::optional<SharedMatrix> shared_by(const std::vector<LinearProduct>& products
   return matrix;
 }
 
-/// Sums of x x^T for each product, as its node.
-std::map<std::size_t, MatrixXd> float_moments(const std::vector<SharedMatrix>& matrices,
-                                              const Setting& setting, const std::vector<SampledLayer>& layers,
-                                              bool even) {
+/// For each product, as its node.
+std::map<std::size_t, LayerMoments> float_moments(const std::vector<SharedMatrix>& matrices,
+                                                  const Setting& setting,
+                                                  const std::vector<SampledLayer>& layers, bool even) {
   std::vector<SampledLayer> stops = layers;
-  std::map<std::size_t, MatrixXd> found;
+  std::map<std::size_t, LayerMoments> found;
   for (const SharedMatrix& matrix : matrices)
     for (const SampledLayer& product : matrix.products) {
       stops.push_back(product);
@@ -69,8 +69,7 @@ std::map<std::size_t, MatrixXd> float_moments(const std::vector<SharedMatrix>& m
       const auto brought = stream.run(sample);
       moments.add(brought, brought, setting.threads);
     });
-    for (const SampledLayer& layer : shared.layers)
-      found[layer.node] = std::move(moments.take(layer).moments.front());
+    for (const SampledLayer& layer : shared.layers) found[layer.node] = moments.take(layer);
   }
   return found;
 }
@@ -94,7 +93,7 @@ std::vector<SharedMatrix> shared_matrices(const Graph& graph, const graph::Quant
 
 std::vector<LayerMoments> moments_of(const std::vector<SharedMatrix>& matrices, const Setting& setting,
                                      const std::vector<SampledLayer>& layers, bool even) {
-  std::map<std::size_t, MatrixXd> found = float_moments(matrices, setting, layers, even);
+  std::map<std::size_t, LayerMoments> found = float_moments(matrices, setting, layers, even);
   std::vector<LayerMoments> all;
   for (const SharedMatrix& matrix : matrices) {
     const graph::PlannedConstant& planned = setting.plan.constants[matrix.constant()];
@@ -105,9 +104,14 @@ std::vector<LayerMoments> moments_of(const std::vector<SharedMatrix>& matrices, 
       const double squares = output_squares(rows.values, moments, setting.threads);
       if (squares != 0) sum += weight / squares * moments;  // what is not finite stays so
     };
-    for (const SampledLayer& product : matrix.products) add(std::exchange(found.at(product.node), {}), 1);
+    std::uint64_t samples = 0;
+    for (const SampledLayer& product : matrix.products) {
+      const LayerMoments sums = std::exchange(found.at(product.node), {});
+      samples = std::max(samples, sums.samples);
+      add(sums.moments.front(), 1);
+    }
     if (matrix.is_looked_up && !sum.isZero(0)) add(MatrixXd::Identity(size, size), kLookUps);
-    all.push_back({.moments = {std::move(sum)}, .cross = {}});
+    all.push_back({.moments = {std::move(sum)}, .cross = {}, .samples = samples});
   }
   return all;
 }

@@ -1,7 +1,11 @@
 #include "ptq/stages.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files/text.h"
@@ -16,6 +20,7 @@
 #include "ptq/gpfq.h"
 #include "ptq/gptq.h"
 #include "ptq/low_rank.h"
+#include "ptq/network_loss.h"
 #include "ptq/outliers.h"
 #include "ptq/qronos.h"
 #include "ptq/rotate.h"
@@ -33,6 +38,11 @@ struct Row {
   void (*check)(const Stage&, const Setting&) = nullptr;  ///< throws usage Error; null: all is well
 };
 
+/// What rounding does is done where constants become codes.
+StageReport rounding(const Stage& stage, Setting&) {
+  return {.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
+}
+
 constexpr Row kRows[] = {{"adaround", adaround, true, check_register},
                          {"awq", awq, true},
                          {"batch_norm", batch_norm, true},
@@ -47,6 +57,7 @@ constexpr Row kRows[] = {{"adaround", adaround, true, check_register},
                          {"outliers", outliers, false, check_share},
                          {"qronos", qronos, true, check_register},
                          {"rotate", rotate},
+                         {"rounding", rounding},
                          {"smooth", smooth, true},
                          {"split", split}};
 
@@ -67,18 +78,90 @@ const Row& checked_row(const Stage& stage, const Setting& setting) {
   return *found;
 }
 
+/// What a stage may change of a setting, as it was.
+struct Before {
+  explicit Before(const Setting& setting)
+      : graph(setting.graph), plan(setting.plan), palettes(setting.palettes) {}
+
+  void bring_back(Setting& setting) {
+    setting.graph = std::move(graph);
+    setting.plan = std::move(plan);
+    setting.palettes = std::move(palettes);
+  }
+
+  graph::Graph graph;
+  graph::QuantPlan plan;
+  std::set<std::string> palettes;
+};
+
+std::string decibels(double loss) {
+  if (!std::isfinite(loss)) return "inf or NaN";
+  if (!(loss > 0)) return "nothing";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f dB", -10 * std::log10(loss));
+  return text;
+}
+
+/// A promise that rounding does not keep: it stays, whatever it costs.
+bool keeps_register(const Stage& stage) { return stage.options.contains("accumulator"); }
+
+/// One stage at a time, and what the network loses beside.
+class JudgedStages {
+ public:
+  explicit JudgedStages(Setting& setting)
+      : setting_(setting), judges_(setting.rolls_back && setting.engine && setting.samples) {}
+
+  StageReport run(const Row& row, const Stage& stage) {
+    if (!judges_) return run_one(row, stage);
+    if (!is_measured_) loss_ = network_loss(setting_);
+    is_measured_ = true;
+    if (!loss_) {
+      StageReport report = run_one(row, stage);
+      if (!stage.info().rounds && !std::exchange(is_said_, true))  // those choose layer by layer
+        report.notes.emplace_back(
+            "not measured at the network's outputs: in floats it does not lie in memory as a whole");
+      return report;
+    }
+    Before before(setting_);
+    StageReport report = run_one(row, stage);
+    report.loss_before = loss_;
+    report.loss_after = network_loss(setting_);
+    if (!report.loss_after) return report;  // it grew beyond what is measured
+    if (!(*report.loss_after > *loss_) || keeps_register(stage)) {
+      loss_ = report.loss_after;
+      return report;
+    }
+    before.bring_back(setting_);
+    report.rolled_back = true;
+    report.notes.insert(report.notes.begin(), "rolled back: on the samples the network's outputs have " +
+                                                  decibels(*report.loss_after) + " behind it, and " +
+                                                  decibels(*loss_) + " without it");
+    return report;
+  }
+
+ private:
+  StageReport run_one(const Row& row, const Stage& stage) {
+    const SettledCodes settled(setting_);
+    StageReport report = row.run(stage, setting_);
+    settled.expect_good(setting_, stage);
+    if (stage.info().in_floats != InFloats::kStays) forget_ranges(setting_.plan);
+    return report;
+  }
+
+  Setting& setting_;
+  const bool judges_;
+  bool is_measured_ = false, is_said_ = false;
+  std::optional<double> loss_;
+};
+
 }  // namespace
 
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting) {
   std::vector<const Row*> rows;
   for (const Stage& stage : stages) rows.push_back(&checked_row(stage, setting));
   std::vector<StageReport> reports;
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const SettledCodes settled(setting);
-    reports.push_back(rows[i]->run(stages[i], setting));
-    settled.expect_good(setting, stages[i]);
-    if (stages[i].info().in_floats != InFloats::kStays) forget_ranges(setting.plan);
-  }
+  JudgedStages judged(setting);
+  for (std::size_t i = 0; i < stages.size(); ++i) reports.push_back(judged.run(*rows[i], stages[i]));
   return reports;
 }
 

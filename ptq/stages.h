@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct Setting {
   std::function<void(std::size_t done, std::size_t all)> progress = {};
   LayerStore* store = nullptr;  ///< of codes that were found on samples; null: they stay in memory
   SquaredGradientsOf squared_gradients = {};  ///< empty where nothing makes them
+  bool is_lenient =
+      false;  ///< a layer that takes inf or NaN on samples keeps rounding, and a note says so; else Error
+  bool rolls_back = false;  ///< a stage behind which the outputs lose more on samples is undone
   /// Constants whose codes are the nearest in a codebook that a stage found: one behind it may choose others under that codebook.
   std::set<std::string> palettes = {};
 };
@@ -46,6 +50,7 @@ struct LayerReport {
   std::string layer;  ///< the constant
   double before = 0;  ///< rounded alone
   double after = 0;
+  std::optional<double> tried = std::nullopt;  ///< of stages that round: by what the stage found, kept or not
 };
 
 struct StageReport {
@@ -53,9 +58,14 @@ struct StageReport {
   std::string measure;              ///< what the errors are of: "matrices", "outputs"
   std::vector<LayerReport> layers;  ///< as the graph has them
   std::vector<std::string> notes;   ///< what a person should know
+  /// What the network's outputs lose before it and behind it, squared errors over their squares (network_loss.h); where stages are
+  /// rolled back, and it was measured.
+  std::optional<double> loss_before = std::nullopt, loss_after = std::nullopt;
+  bool rolled_back = false;  ///< the network lost more behind it, and is what it was before
 };
 
-/// All of them, in order. Throws usage Error, before any works, where one is of training, lacks samples, or has options that do not
+/// All of them, in order. Where `rolls_back`, one behind which the network's outputs lose more on the samples leaves it as it was,
+/// but for those that keep registers. Throws usage Error, before any works, where one is of training, lacks samples, or has options that do not
 /// go together; Error where one finds nothing to do.
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting);
 

@@ -178,6 +178,7 @@ class StationRounding {
             .codes = {.tensor = std::make_shared<const QuantizedTensor>(std::move(made.codes)), .axes = axes},
             .before = made.before,
             .after = made.after,
+            .tried = made.tried,
             .notes = std::move(made.notes)};
   }
 
@@ -194,7 +195,8 @@ class StationRounding {
     for (const StoredLayer& layer : layers) {
       planned(layer.constant).rounded = layer.codes;
       for (const std::string& note : layer.notes) report_.notes.push_back(layer.constant + ": " + note);
-      report_.layers.push_back({.layer = layer.constant, .before = layer.before, .after = layer.after});
+      report_.layers.push_back(
+          {.layer = layer.constant, .before = layer.before, .after = layer.after, .tried = layer.tried});
     }
   }
 

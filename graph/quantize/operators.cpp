@@ -52,6 +52,37 @@ bool clips_at_zero(const Graph& graph, const Node& node) {
   return least && least->size() == 1 && least->to_floats()[0] >= 0;
 }
 
+/// Einsum's constant operand, of two: an output axis is a label that the other has not and the result has; of several the longest,
+/// which has the most scales. None where it has no such label, or labels that are not single axes.
+std::vector<WeightInput> equation_weights(const Graph& graph, const Node& node, const Constants& constants) {
+  std::string equation = node.text_or("equation", "");
+  std::erase(equation, ' ');
+  const std::size_t comma = equation.find(','), arrow = equation.find("->");
+  if (node.inputs.size() != 2 || comma == std::string::npos || equation.find("...") != std::string::npos)
+    return {};
+  const std::string terms[] = {equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1)};
+  const auto count = [&](char label) {
+    return std::ranges::count(terms[0], label) + std::ranges::count(terms[1], label);
+  };
+  const auto is_result = [&](char label) {
+    return arrow == std::string::npos ? count(label) == 1
+                                      : equation.find(label, arrow + 2) != std::string::npos;
+  };
+  if (constants.contains(node.inputs[0]) == constants.contains(node.inputs[1])) return {};
+  const std::size_t at = constants.contains(node.inputs[1]) ? 1 : 0;
+  const auto shape = graph.shape_of(node.inputs[at]);
+  if (!shape || shape->size() != terms[at].size()) return {};
+  std::optional<std::size_t> longest;
+  for (std::size_t axis = 0; axis < shape->size(); ++axis) {
+    const char label = terms[at][axis];
+    if (std::ranges::count(terms[at], label) != 1) return {};
+    if (terms[1 - at].find(label) != std::string::npos || !is_result(label)) continue;
+    if (!longest || (*shape)[axis].size > (*shape)[*longest].size) longest = axis;
+  }
+  if (!longest) return {};
+  return {{.input = at, .output_axis = *longest}};
+}
+
 bool picks_elements(const Graph& graph, const Node& node) {
   return is_any(node, trait::kPicks) || moves_elements(graph, node);
 }
@@ -91,6 +122,7 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
     const Terms terms = traits.products[0].terms;
     if (terms == Terms::kConvolution && is_constant(1)) return {{.input = 1, .output_axis = 0}};
     if (terms == Terms::kTransposed && is_constant(1)) return {{.input = 1, .output_axis = 1}};
+    if (terms == Terms::kEquation) return equation_weights(graph, node, constants);
     if (terms != Terms::kMatrix || is_constant(0) == is_constant(1)) return {};
     const std::size_t at = is_constant(1) ? 1 : 0;
     const bool turned = node.int_or(at == 1 ? "transB" : "transA", 0) != 0;

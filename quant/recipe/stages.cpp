@@ -38,6 +38,9 @@ std::vector<StageOption> with_options_of_layers(std::vector<StageOption> own, do
 std::vector<StageOption> options_of_walks(StageOption damping, double sweeps) {
   std::vector<StageOption> all = with_options_of_layers(
       {damping, {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"}}, sweeps, true);
+  all.push_back({"few", Kind::kAmount, 0,
+                 "damping of at least the columns over the samples, times this: few samples say little of "
+                 "others"});
   all.push_back(
       {"accumulator", Kind::kCount, 0, "bits that sums of integers stay within (AXE); 0: no bound", 0});
   all.push_back(
@@ -135,6 +138,7 @@ const std::vector<StageInfo>& table() {
        {{"damp", Kind::kAmount, 0, "of a palette's mean squared gradient, added to each"},
         {"draws", Kind::kCount, 1, "of signs of results, for each sample without labels"}},
        true},
+      {"rounding", "weights are rounded each by itself, also where samples would let gptq choose", false, {}},
       {"gptq", "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
        false,
        options_of_walks({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 4),

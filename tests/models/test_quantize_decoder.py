@@ -217,7 +217,7 @@ def test_what_cannot_be_is_refused(crumb, folder, minilm, text, tmp_path):
 
     w8a8 = ["--scheme", "W8A8"]
     assert "a language model a text" in refused(folder, *w8a8)
-    assert "is taken for a graph" in refused(folder, *w8a8, "--data", text, "--memory", "1GB")
+    assert "is taken for a graph" in refused(folder, *w8a8, "--data", text, "--memory", "1GB", "--method", "rounding")
     assert "known architecture" in refused(folder / "model.safetensors", *w8a8, "--data", text)
     assert "no operators" in refused(folder / "model.safetensors", *w8a8)
     crumb("export", folder, "-o", tmp_path / "f.onnx", "--to", "float")
