@@ -60,7 +60,7 @@ def share_lost(crumb, made, name, meant):
 @pytest.mark.parametrize("stage", ["equalize", "smooth", "smooth:alpha=0.3"])
 def test_the_float_network_stays(crumb, made, stage):
     report = quantize(crumb, made, "q", "--weights", "int8:tensor", "--stages", stage)
-    plain = quantize(crumb, made, "plain", "--weights", "int8:tensor")
+    plain = quantize(crumb, made, "plain", "--weights", "int8:tensor", "--method", "rounding")
     meant = outputs(made / "m.onnx", np.load(made / "x.npy"))
     lost, rounded = (np.sum((run_float(crumb, made, name) - meant) ** 2) / np.sum(meant**2) for name in ("q", "plain"))
     assert lost < 0.01  # eight bits of the same network
@@ -100,7 +100,7 @@ def test_chains_of_stages_with_activations_in_codes(crumb, made):
 def test_means_of_outputs_are_kept(crumb, made):
     meant = outputs(made / "m.onnx", np.load(made / "x.npy")).mean(0)
     off = {}
-    for name, stages in (("plain", []), ("corrected", ["--stages", "bias_correction"]), ("both", ["--stages", "equalize,gptq,bias_correction"])):
+    for name, stages in (("plain", ["--method", "rounding"]), ("corrected", ["--stages", "bias_correction"]), ("both", ["--stages", "equalize,gptq,bias_correction"])):
         quantize(crumb, made, name, "--weights", "int3:channel", *stages)
         off[name] = np.linalg.norm(run_float(crumb, made, name).mean(0) - meant)
     assert off["corrected"] < 0.5 * off["plain"] and off["both"] < 0.5 * off["plain"]
@@ -110,7 +110,7 @@ def test_gptq_of_convolutions_and_quantized_activations(crumb, made):
     how = ["--weights", "int3:channel", "--activations", "int8"]
     meant = outputs(made / "m.onnx", np.load(made / "x.npy"))
     lost = {}
-    for name, stages in (("plain", []), ("gptq", ["--stages", "gptq"])):
+    for name, stages in (("plain", ["--method", "rounding"]), ("gptq", ["--stages", "gptq"])):
         quantize(crumb, made, name, *how, *stages)
         crumb("export", made / f"{name}.crumb", "-o", made / f"{name}.onnx", "--to", "qcdq")
         lost[name] = np.sum((outputs(made / f"{name}.onnx", np.load(made / "x.npy")) - meant) ** 2)
@@ -176,7 +176,7 @@ def test_methods_are_stages(crumb, made, method, stages):
     written = [(made / f"{name}.crumb").read_bytes() for name in ("method", "stages")]
     assert written[0] == written[1] and [stage["stage"].split(":")[0] for stage in report["stages"]] == [name.split(":")[0] for name in stages.split(",")]
     meant = outputs(made / "m.onnx", np.load(made / "x.npy"))
-    quantize(crumb, made, "plain", "--weights", "int3:channel")
+    quantize(crumb, made, "plain", "--weights", "int3:channel", "--method", "rounding")
     lost, rounded = (np.sum((run_float(crumb, made, name) - meant) ** 2) for name in ("method", "plain"))
     assert lost < rounded
 
