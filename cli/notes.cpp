@@ -34,6 +34,11 @@ void Notes::say(const std::string& text) {
   all_.push_back(text);
 }
 
+void Notes::warn(const std::string& text) {
+  std::fprintf(stderr, "warning: %s\n", text.c_str());
+  all_.push_back(text);
+}
+
 std::string text_of_unused(const std::vector<std::string>& names) {
   constexpr std::size_t kMostNamed = 6;
   std::string text;

@@ -13,6 +13,8 @@ class Notes {
  public:
   /// Prints "note: ..." on stderr.
   void say(const std::string& text);
+  /// Prints "warning: ..." instead: what makes a result useless, perhaps.
+  void warn(const std::string& text);
   /// In order, without "note: ".
   const std::vector<std::string>& all() const { return all_; }
 

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/quantize_network.h"
+#include "cli/quantize_warnings.h"
 #include "cli/shape_flags.h"
 #include "export/check_for_profile.h"
 #include "export/write.h"
@@ -23,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using exporting::Form;
-using exporting::Profile;
 using graph::Graph;
 
 bool is_packed(const std::string& output) { return fs::path(output).extension() == ".crumb"; }
@@ -64,6 +64,13 @@ Target target_of(const QuantizeGraph& wish) {
 bool is_of_scheme(const QuantizeGraph& wish) {
   const RecipeFlags& flags = wish.recipe;
   return !wish.chosen && flags.weights.empty() && flags.recipe.empty() && !flags.scheme.starts_with("gguf:");
+}
+
+/// A recipe that a search chose is for what the search placed.
+graph::PlanOptions everywhere(const std::string& profile, const Recipe& recipe) {
+  graph::PlanOptions options = plan_options_of(profile, recipe);
+  options.placement = graph::Placement::kEverywhere;
+  return options;
 }
 
 void write_output(const QuantizeGraph& wish, const Target& target, const NetworkSource& source,
@@ -157,7 +164,8 @@ void quantize_graph(const QuantizeGraph& wish) {
                                .pads_groups = is_of_scheme(wish),
                                .shares_scales = target.options.profile == Profile::kQonnx,
                                .usual_rounding = rounds_usually,
-                               .unsigned_after_relu_only = target.options.profile == Profile::kFinn});
+                               .plan = wish.chosen ? everywhere(wish.flags.profile, recipe)
+                                                   : plan_options_of(wish.flags.profile, recipe)});
   if (!wish.output.empty() && !is_packed(wish.output) && !wish.dry_run)
     graph::expect_room(wish.output, bytes_written(network.prepared(), target.form));
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
@@ -168,8 +176,10 @@ void quantize_graph(const QuantizeGraph& wish) {
   } else {
     layer_files = layer_files_of(wish, network.recipe(), source.checkpoint(), network.setting());
     const Graph quantized = network.run(layer_files.get());
+    network.measure_costs();
     report.plan = network.plan();
     report.stages = network.stages();
+    report.biases = network.biases();
     if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(network.prepared(), report, &quantized);
     report.comparison = network.compare(quantized);
@@ -184,6 +194,7 @@ void quantize_graph(const QuantizeGraph& wish) {
     report.seconds = now_seconds() - start;
   }
   for (const std::string& note : report.plan.notes) notes.say(note);
+  for (const std::string& warning : warnings_of(report, network.prepared())) notes.warn(warning);
   report.notes = notes.all();
   if (!wish.json) return print(report);
   Json json = json_of(report);

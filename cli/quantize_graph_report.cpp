@@ -1,6 +1,7 @@
 #include "cli/quantize_graph_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <map>
 
@@ -61,6 +62,9 @@ Json constant_json(const PlannedConstant& constant, const ConstantLine& line) {
   return json;
 }
 
+/// What a quantizer leaves of the outputs by itself.
+double sqnr_db(double noise_over_signal) { return -10 * std::log10(noise_over_signal); }
+
 Json edge_json(const GraphReport& report, std::size_t i) {
   const PlannedEdge& edge = report.plan.edges[i];
   Json json{{"value", edge.value},
@@ -75,6 +79,7 @@ Json edge_json(const GraphReport& report, std::size_t i) {
   json["min"] = seen ? json_number(static_cast<double>(edge.least)) : Json(nullptr);
   json["max"] = seen ? json_number(static_cast<double>(edge.greatest)) : Json(nullptr);
   if (edge.truncation) json["truncated_bits"] = edge.truncation->shift();
+  json["alone_sqnr_db"] = edge.cost ? json_sqnr(sqnr_db(*edge.cost)) : Json(nullptr);
   json["saturated"] = report.comparison ? Json(fraction(report.comparison->edges[i])) : Json(nullptr);
   return json;
 }
@@ -118,17 +123,25 @@ void print_constants(const GraphReport& report) {
   }
 }
 
+std::string cut_off_text(const std::vector<graph::BiasUse>& biases) {
+  std::uint64_t values = 0, saturated = 0;
+  for (const graph::BiasUse& use : biases) values += use.values, saturated += use.saturated;
+  if (saturated == 0) return "";
+  return "; " + std::to_string(saturated) + " of " + std::to_string(values) + " numbers are cut off";
+}
+
 void print_edges(const GraphReport& report) {
   if (report.plan.edges.empty()) return;
   std::vector<std::vector<std::string>> rows{
-      {"activation", "for", "spec", "scale", "zero", "least", "greatest", "cut off %"}};
+      {"activation", "for", "spec", "scale", "zero", "least", "greatest", "cut off %", "alone dB"}};
   for (std::size_t i = 0; i < report.plan.edges.size(); ++i) {
     const PlannedEdge& edge = report.plan.edges[i];
     const bool known = edge.scale > 0, seen = known && edge.has_own_scale();
     rows.push_back({edge.value, edge.wanted_by, edge.spec.to_string(), known ? number(edge.scale) : "-",
                     known ? number(edge.zero_point) : "-", seen ? number(edge.least) : "-",
                     seen ? number(edge.greatest) : "-",
-                    report.comparison ? fixed(100 * fraction(report.comparison->edges[i]), 4) : "-"});
+                    report.comparison ? fixed(100 * fraction(report.comparison->edges[i]), 4) : "-",
+                    edge.cost ? fixed(sqnr_db(*edge.cost), 1) : "-"});
   }
   std::cout << "\n";
   print_table(rows);
@@ -196,11 +209,14 @@ Json json_of(const GraphReport& report) {
   for (std::size_t i = 0; i < report.plan.edges.size(); ++i)
     json["activations"].push_back(edge_json(report, i));
   json["biases"] = Json::array();
-  for (const graph::PlannedBias& bias : report.plan.biases) {
-    json["biases"].push_back({{"name", bias.value},
-                              {"bits", bias.bits},
-                              {"weight", bias.weight},
-                              {"input", report.plan.edges[bias.edge].value}});
+  for (std::size_t i = 0; i < report.plan.biases.size(); ++i) {
+    const graph::PlannedBias& bias = report.plan.biases[i];
+    json["biases"].push_back(
+        {{"name", bias.value},
+         {"bits", bias.bits},
+         {"weight", bias.weight},
+         {"input", report.plan.edges[bias.edge].value},
+         {"saturated", report.biases.empty() ? Json(nullptr) : Json(report.biases[i].saturated)}});
   }
   json["outputs"] = Json::array();
   if (report.comparison) {
@@ -225,7 +241,7 @@ void print(const GraphReport& report) {
   if (!report.plan.biases.empty()) {
     std::cout << "\n"
               << report.plan.biases.size() << " biases at the scale of input times weight, int"
-              << report.plan.biases[0].bits << "\n";
+              << report.plan.biases[0].bits << cut_off_text(report.biases) << "\n";
   }
   if (report.comparison) {
     std::cout << "\n";

@@ -26,6 +26,7 @@ struct GraphReport {
   graph::QuantPlan plan;
   std::vector<ConstantLine> constants;  ///< as in the plan
   std::vector<ptq::StageReport> stages;
+  std::vector<graph::BiasUse> biases;                ///< of the plan's; empty of a dry run
   std::optional<graph::GraphComparison> comparison;  ///< with calibration data
   std::vector<std::string> notes;
   double seconds = 0;

@@ -18,6 +18,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/to_float32.h"
 #include "graph/quantize/apply.h"
+#include "graph/quantize/choose_by_samples.h"
 #include "models/checkpoint_graph.h"
 #include "models/unfolded_gains.h"
 #include "ptq/affordable_samples.h"
@@ -126,6 +127,13 @@ const graph::Engine& engine_for(const Graph& graph, const runtime::Engine& runti
   return engine;
 }
 
+graph::PlanOptions plan_options_of(const std::string& profile, const Recipe& recipe) {
+  const bool is_for_fpga =
+      profile == "finn" || profile == "hls4ml" || recipe.average_pools == Recipe::AveragePools::kTruncate;
+  return {.unsigned_after_relu_only = profile == "finn",
+          .placement = is_for_fpga ? graph::Placement::kEverywhere : graph::Placement::kWhereIntegersGoOn};
+}
+
 bool quantizes_activations(const Recipe& recipe) {
   return recipe.activations || (recipe.inputs && *recipe.inputs) ||
          std::ranges::any_of(recipe.rules,
@@ -139,16 +147,20 @@ NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Reci
   if (!wish_.data.empty())
     engine_ = &engine_for(source.graph, runtime_, wish_.device, quantizes_activations(recipe));
   setting_.graph = graph::prepare(source.graph, recipe, engine_ ? engine_ : &runtime_);
-  std::vector<std::string> notes;
-  if (wish_.pads_groups) notes = ptq::pad_groups(setting_.graph, recipe_);
+  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_);
   setting_.threads = wish_.threads;
-  setting_.plan = graph::plan_quantizers(setting_.graph, recipe_,
-                                         {.unsigned_after_relu_only = wish_.unsigned_after_relu_only});
-  if (wish_.shares_scales)
-    std::ranges::move(ptq::share_costly_scales(setting_.graph, setting_.plan), std::back_inserter(notes));
-  std::ranges::move(notes, std::back_inserter(setting_.plan.notes));
+  take_plan(graph::plan_quantizers(setting_.graph, recipe_, wish_.plan));
   has_open_ = ptq::has_open_layers(setting_);
   if (wish_.usual_rounding && !has_open_) recipe_.stages.clear();
+}
+
+/// With what specs of schemes need to fit.
+void NetworkQuantization::take_plan(graph::QuantPlan plan) {
+  setting_.plan = std::move(plan);
+  std::ranges::copy(padding_notes_, std::back_inserter(setting_.plan.notes));
+  if (!wish_.shares_scales) return;
+  std::vector<std::string> notes = ptq::share_costly_scales(setting_.graph, setting_.plan);
+  std::ranges::move(notes, std::back_inserter(setting_.plan.notes));
 }
 
 void NetworkQuantization::round_usually() {
@@ -174,6 +186,8 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
     setting_.samples = samples_->batches();
     setting_.squared_gradients = squared_gradients_by(
         samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
+    if (setting_.plan.needs_calibration())  // before stages, which ask where integers flow
+      take_plan(graph::choose_by_samples(setting_.graph, recipe_, wish_.plan, *engine_, samples_->batches()));
   }
   setting_.store = store;
   if (wish_.memory > 0) setting_.memory = wish_.memory;
@@ -191,9 +205,15 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   std::erase_if(stages_, [](const ptq::StageReport& stage) { return stage.stage == "rounding"; });
   setting_.progress = {};
   progress.reset();
-  if (engine_ && setting_.plan.needs_calibration())  // a stage may have asked for ranges before
+  if (engine_ && setting_.plan.needs_calibration()) {  // a stage changed what flows
+    for (graph::PlannedEdge& edge : setting_.plan.edges) edge.cost.reset();
     graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
-  return graph::apply(setting_.graph, setting_.plan, {.threads = wish_.threads});
+  }
+  return graph::apply(setting_.graph, setting_.plan, {.threads = wish_.threads, .biases = &biases_});
+}
+
+void NetworkQuantization::measure_costs() {
+  if (engine_) graph::measure_costs(setting_.graph, *engine_, samples_->batches(), setting_.plan);
 }
 
 std::optional<graph::GraphComparison> NetworkQuantization::compare(const Graph& quantized) const {

@@ -57,8 +57,11 @@ struct NetworkWish {
   bool pads_groups = false;    ///< a scheme's groups may be smaller at the end of a row (ptq/fitting_specs.h)
   bool shares_scales = false;  ///< of weights whose scales would take as much as they do (the same)
   bool usual_rounding = false;            ///< the recipe's stages are usual_rounding(), for nobody named any
-  bool unsigned_after_relu_only = false;  ///< graph::PlanOptions
+  graph::PlanOptions plan = {};
 };
+
+/// Where quantizers stand for what takes the network ("": any tool): FPGAs keep every edge as integers.
+graph::PlanOptions plan_options_of(const std::string& profile, const Recipe& recipe);
 
 /// A source on its way to codes. The source must outlive it.
 class NetworkQuantization {
@@ -78,28 +81,35 @@ class NetworkQuantization {
   /// As it is carried out: without the usual rounding where nothing is to be rounded.
   const Recipe& recipe() const { return recipe_; }
 
+  /// Runs after run(): what each quantizer of activations costs alone goes into plan(). Nothing without samples.
+  void measure_costs();
+
   const graph::Graph& prepared() const {
     return setting_.graph;
   }  ///< after run(): as stages left it, in floats
   const graph::QuantPlan& plan() const { return setting_.plan; }
   const std::vector<ptq::StageReport>& stages() const { return stages_; }
+  const std::vector<graph::BiasUse>& biases() const { return biases_; }  ///< after run(): of the plan's
 
   /// What run() gave beside the float network, on the samples: on few of them where nothing but weights is quantized. Nothing
   /// where there are none, and of a language model's weights, of which crumb perplexity --baseline says more.
   std::optional<graph::GraphComparison> compare(const graph::Graph& quantized) const;
 
  private:
+  void take_plan(graph::QuantPlan plan);
   void round_usually();
 
   const NetworkSource& source_;
   Recipe recipe_;
-  const NetworkWish wish_;
+  NetworkWish wish_;
   runtime::Engine runtime_;
   const graph::Engine* engine_ = nullptr;  ///< that samples run on; null without
   ptq::Setting setting_;
   bool has_open_ = false;
+  std::vector<std::string> padding_notes_;
   std::optional<CalibrationSamples> samples_;
   std::vector<ptq::StageReport> stages_;
+  std::vector<graph::BiasUse> biases_;
 };
 
 /// Writes a packed file, which takes along what a checkpoint has beside tensors.

@@ -128,7 +128,8 @@ void Sweep::fill(const SweepGridCell& cell, const fs::path& file, GridRow& row) 
                                 {.data = options_.data,
                                  .tokens = options_.tokens,
                                  .device = options_.device,
-                                 .threads = options_.threads});
+                                 .threads = options_.threads,
+                                 .plan = plan_options_of("", cell.recipe)});
     const graph::Graph quantized = network.run();
     GraphReport report{.plan = network.plan()};
     describe_constants(network.prepared(), report);

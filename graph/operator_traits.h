@@ -66,6 +66,8 @@ inline constexpr std::uint32_t kSteered = 1u << 21;
 inline constexpr std::uint32_t kScalesElements = 1u << 22;
 /// The same of factors for the channels of images, on axis 1, which it keeps apart.
 inline constexpr std::uint32_t kScalesChannels = 1u << 23;
+/// Where no float32 input is below 0, no result is (Gemm: by factors that are not below 0, either).
+inline constexpr std::uint32_t kKeepsNonNegative = 1u << 24;
 }  // namespace trait
 
 /// How a range of whole numbers goes through; range_rules.h has the rule of each.

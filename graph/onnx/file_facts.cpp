@@ -7,6 +7,7 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "graph/onnx/dims.h"
 
 namespace crumb::graph {
 namespace {
@@ -18,13 +19,7 @@ Value stated(const onnx::ValueInfoProto& proto) {
   if (const auto type = element_type_of(tensor.elem_type())) value.type = *type;
   if (!tensor.has_shape()) return value;
   value.shape.emplace();
-  for (const auto& dim : tensor.shape().dim()) {
-    if (dim.has_dim_value() && dim.dim_value() >= 0) {
-      value.shape->emplace_back(dim.dim_value());
-    } else {
-      value.shape->emplace_back(dim.dim_param());
-    }
-  }
+  for (const auto& dim : tensor.shape().dim()) value.shape->push_back(dim_of(dim));
   return value;
 }
 

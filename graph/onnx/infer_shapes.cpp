@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "graph/onnx/dims.h"
 #include "graph/onnx/pool_shapes.h"
 #include "graph/onnx/schemas.h"
 #include "graph/onnx/shape_faults.h"
@@ -22,18 +23,9 @@ namespace {
 constexpr const char* kOpaqueDomain = "crumb.opaque";
 constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values matter to shapes
 
-/// Sizes that are numbers or names; others are open.
 Shape shape_in(const onnx::TensorShapeProto& proto) {
   Shape shape;
-  for (const auto& dim : proto.dim()) {
-    if (dim.has_dim_value() && dim.dim_value() >= 0) {
-      shape.emplace_back(dim.dim_value());
-    } else if (dim.has_dim_param()) {
-      shape.emplace_back(dim.dim_param());
-    } else {
-      shape.emplace_back();
-    }
-  }
+  for (const auto& dim : proto.dim()) shape.push_back(dim_of(dim));
   return shape;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <set>
 
@@ -12,8 +13,10 @@
 #include "graph/datatypes.h"
 #include "graph/edit.h"
 #include "graph/qonnx/quantizer_nodes.h"
+#include "graph/quantize/bias_room.h"
 #include "graph/quantize/key_cache.h"
 #include "graph/quantize/statistics.h"
+#include "quant/distortion.h"
 
 namespace crumb::graph {
 namespace {
@@ -39,6 +42,60 @@ void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
     if (!constant.spec) continue;
     set_codes(graph, constant.value, codes_of(constant, graph, threads));
   }
+}
+
+/// Cut-off numbers count, up to where a bias keeps less than weights may (kLeastOfWeights); in 32 bits none may be.
+void expect_to_fit(const PlannedBias& bias, const Tensor& values, const BiasValues& made,
+                   const std::string& node) {
+  if (made.saturated == 0) return;
+  const std::vector<float> wanted = values.to_floats(), found = made.values.to_floats();
+  DistortionSum lost;
+  lost.add(wanted, found, 1);
+  const double kept = lost.result().sqnr_db;
+  if (bias.bits < 32 && kept >= kLeastOfWeights) return;
+  std::size_t worst = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (std::fabs(wanted[i] - found[i]) > std::fabs(wanted[worst] - found[worst])) worst = i;
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "%llu of its %zu numbers are beyond int%d at the scale of input times weight, at worst "
+                "number %zu, which is %g and "
+                "would be %g (%.1f dB of the bias would be left); weights of a channel take a larger scale "
+                "for its bias where they "
+                "keep %g dB, and here they do not",
+                static_cast<unsigned long long>(made.saturated), wanted.size(), bias.bits, worst,
+                static_cast<double>(wanted[worst]), static_cast<double>(found[worst]), kept, kLeastOfWeights);
+  throw Error("the bias " + quote_text(bias.value) + " of " + node + " does not fit: " + text +
+              "; keep biases in floats (--biases keep)" +
+              (bias.bits < 32 ? ", give them more bits (--biases int32)" : "") +
+              ", or leave this layer as it is (--exclude)");
+}
+
+/// Weights get scales under which their biases fit. Throws Error where one does not, and too much of it would be cut off.
+std::vector<BiasUse> make_room(Graph& graph, const QuantPlan& plan,
+                               const std::map<std::string, Tensor>& weights) {
+  std::map<std::string, const PlannedConstant*> planned;
+  for (const PlannedConstant& constant : plan.constants) planned[constant.value] = &constant;
+  for (const PlannedBias& bias : plan.biases) {
+    const auto codes = graph.quantized.find(bias.weight);
+    const Tensor* values = graph.constant(bias.value);
+    if (codes == graph.quantized.end() || !values || !planned.contains(bias.weight)) continue;
+    const PlannedConstant& weight = *planned.at(bias.weight);
+    codes->second = with_room_for(codes->second, weights.at(bias.weight), *weight.spec, *values,
+                                  plan.edges[bias.edge].scale, bias.bits);
+  }
+  // Only now: several biases may have made the same weights' scales grow.
+  std::vector<BiasUse> uses;
+  for (const PlannedBias& bias : plan.biases) {
+    const auto codes = graph.quantized.find(bias.weight);
+    const Tensor* values = graph.constant(bias.value);
+    BiasUse& use = uses.emplace_back();
+    if (codes == graph.quantized.end() || !values) continue;
+    const BiasValues made = quantize_bias(*values, codes->second, plan.edges[bias.edge].scale, bias.bits);
+    expect_to_fit(bias, *values, made, planned.at(bias.weight)->node);
+    use = {.values = static_cast<std::uint64_t>(values->size()), .saturated = made.saturated};
+  }
+  return uses;
 }
 
 void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge) {
@@ -234,7 +291,12 @@ BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, fl
 
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
   for (const auto& [name, numbers] : plan.settled) graph.initializers.at(name) = numbers;
+  std::map<std::string, Tensor> weights;  // of biases, in floats
+  for (const PlannedBias& bias : plan.biases)
+    if (const Tensor* weight = graph.constant(bias.weight)) weights[bias.weight] = *weight;
   quantize_constants(graph, plan, options.threads);
+  std::vector<BiasUse> biases = make_room(graph, plan, weights);
+  if (options.biases) *options.biases = std::move(biases);
   for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, plan, edge);
   quantize_biases(graph, plan);
   graph = sorted(std::move(graph));

@@ -6,14 +6,16 @@
 namespace crumb::graph {
 
 struct ApplyOptions {
-  int threads = 0;  ///< 0: those the machine has; never changes a code
+  int threads = 0;                         ///< 0: those the machine has; never changes a code
+  std::vector<BiasUse>* biases = nullptr;  ///< null, or is filled: one for each of the plan's
 };
 
 /// Constants with a spec become Graph::quantized entries of the same name, with the codes that the plan has for them. An edge gets a quantizer of QONNX (Quant,
 /// BipolarQuant, FloatQuant) named after it, whose output all nodes take but those that ask only for its shape;
 /// outputs of the graph stay as they were. A bias becomes a float32 initializer that holds integers times its scale,
-/// and a Quant behind it. The plan was made for this graph, and every edge has a scale. Throws Error where a constant
-/// holds inf or NaN.
+/// and a Quant behind it; where it is beyond its bits, the scale of its channel's weights grows (bias_room.h). The plan was made for this graph, and every edge has a scale. Throws Error where a constant
+/// holds inf or NaN, and where a bias cannot be held: any number of one in 32 bits, or one of which less than kLeastOfWeights dB
+/// would be left in fewer.
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options = {});
 
 /// The codes that the plan has for a constant, or those of rounding by its spec. Throws Error where the graph has no constant of

@@ -13,7 +13,7 @@ class Calibration {
  public:
   Calibration(const Graph& graph, QuantPlan& plan) : graph_(graph), plan_(plan) {
     for (std::size_t i = 0; i < plan.edges.size(); ++i) {
-      if (plan.edges[i].has_own_scale()) edges_[plan.edges[i].value] = i;
+      if (plan.edges[i].has_own_scale()) edges_[plan.edges[i].value].push_back(i);
       statistics_.emplace_back(plan.edges[i].spec);
     }
   }
@@ -22,24 +22,25 @@ class Calibration {
     const auto network = engine.prepare(graph_);
     Watch watch{.show = [&](const std::string& value, const Tensor& made) { see(value, made); },
                 .wanted = std::set<std::string>()};
-    for (const auto& [value, edge] : edges_) watch.wanted->insert(value);
+    for (const auto& [value, those] : edges_) watch.wanted->insert(value);
     batches([&](const std::vector<Tensor>& inputs) {
       for (std::size_t i = 0; i < inputs.size(); ++i) see(graph_.inputs[i], inputs[i]);
       (void)network->run(inputs, watch);
     });
-    for (const auto& [value, edge] : edges_) finish(edge);
-    share();
+    for (const auto& [value, those] : edges_)
+      std::ranges::for_each(those, [&](std::size_t edge) { finish(edge); });
   }
 
  private:
   void see(const std::string& value, const Tensor& made) {
-    const auto edge = edges_.find(value);
-    if (edge == edges_.end()) return;
+    const auto found = edges_.find(value);
+    if (found == edges_.end()) return;
     if (made.type() != ElementType::kFloat) {
       throw Error("value " + quote_text(value) + " is " + std::string(name_of(made.type())) +
                   ", expected float: only float32 is quantized");
     }
-    statistics_[edge->second].add(made.to_floats());
+    const std::vector<float> values = made.to_floats();
+    for (const std::size_t edge : found->second) statistics_[edge].add(values);
   }
 
   void finish(std::size_t index) {
@@ -72,6 +73,17 @@ class Calibration {
                           ", which " + edge.spec.to_string() + " cannot say");
   }
 
+  const Graph& graph_;
+  QuantPlan& plan_;
+  std::map<std::string, std::vector<std::size_t>> edges_;  ///< several where specs are compared
+  std::vector<EdgeStatistics> statistics_;
+};
+
+/// One scale for the edges of a group.
+class Sharing {
+ public:
+  explicit Sharing(QuantPlan& plan) : plan_(plan) {}
+
   void share() {
     std::map<std::size_t, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < plan_.edges.size(); ++i) groups[plan_.edges[i].scale_group].push_back(i);
@@ -80,6 +92,7 @@ class Calibration {
     }
   }
 
+ private:
   void share(const std::vector<std::size_t>& members) {
     const bool shift = std::ranges::any_of(
         members, [&](std::size_t i) { return plan_.edges[i].spec.zero != ZeroPoint::kNone; });
@@ -107,17 +120,23 @@ class Calibration {
     }
   }
 
-  const Graph& graph_;
   QuantPlan& plan_;
-  std::map<std::string, std::size_t> edges_;
-  std::vector<EdgeStatistics> statistics_;
 };
 
 }  // namespace
 
 void calibrate(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
   if (plan.edges.empty()) return;
+  find_scales(graph, engine, batches, plan);
+  share_scales(plan);
+}
+
+void find_scales(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
   Calibration(graph, plan).run(engine, batches);
+}
+
+void share_scales(QuantPlan& plan) {
+  Sharing(plan).share();
   derive_scales(plan);
 }
 

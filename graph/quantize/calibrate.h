@@ -18,4 +18,10 @@ using Batches = std::function<void(const std::function<void(const std::vector<Te
 /// (naming it), or a batch never reached an edge.
 void calibrate(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan);
 
+/// The first half of it: each edge by itself, whatever its group. A value may stand there several times, with several specs.
+void find_scales(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan);
+
+/// The second: what groups share, and what follows from other edges.
+void share_scales(QuantPlan& plan);
+
 }  // namespace crumb::graph

@@ -75,17 +75,19 @@ GraphComparison compare(const Graph& original, const Graph& quantized, const Qua
   Watch watch{.show = see, .wanted = std::set<std::string>()};
   for (const auto& [value, edge] : edges) watch.wanted->insert(value);
   std::vector<OutputSum> sums(original.outputs.size());
-  std::vector<bool> is_float(original.outputs.size(), true);
+  std::vector<bool> is_float(original.outputs.size(), true), is_reshaped(original.outputs.size(), false);
   batches([&](const std::vector<Tensor>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) see(quantized.inputs[i], inputs[i]);
     const std::vector<Tensor> expected = before->run(inputs), found = after->run(inputs, watch);
     for (std::size_t i = 0; i < expected.size(); ++i) {
+      is_reshaped[i] = is_reshaped[i] || found[i].shape() != expected[i].shape();
       is_float[i] =
           is_float[i] && expected[i].type() == ElementType::kFloat && found[i].size() == expected[i].size();
       if (is_float[i]) sums[i].add(expected[i], found[i]);
     }
   });
   for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (is_reshaped[i]) result.reshaped.push_back(original.outputs[i]);
     if (is_float[i]) result.outputs.push_back(sums[i].result(original.outputs[i]));
   }
   return result;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "graph/quantize/calibrate.h"
 #include "quant/distortion.h"
@@ -21,8 +23,10 @@ struct EdgeUse {
 };
 
 struct GraphComparison {
-  std::vector<OutputAgreement> outputs;  ///< float32 ones
-  std::vector<EdgeUse> edges;            ///< as in the plan
+  std::vector<OutputAgreement> outputs;  ///< float32 ones whose size stays
+  std::vector<std::string>
+      reshaped;                ///< outputs whose shape depends on values, and is another with quantized ones
+  std::vector<EdgeUse> edges;  ///< as in the plan
 };
 
 struct CompareOptions {

@@ -6,6 +6,8 @@
 
 #include "base/files/text.h"
 #include "graph/beside.h"
+#include "graph/operator_traits.h"
+#include "graph/quantize/roles.h"
 #include "graph/recurrent_cell.h"
 
 namespace crumb::graph {
@@ -43,6 +45,8 @@ struct Wanted {
   std::string by;
   std::set<std::string> others;     ///< specs that others want
   std::set<std::string> consumers;  ///< of one scale for each token
+  std::set<std::string> names;      ///< of nodes that want it
+  std::set<std::string> takers;     ///< first outputs of those on whose ways somebody wants it quantized
 };
 
 /// Sets of things that share something, by union and find.
@@ -65,14 +69,16 @@ class Groups {
 class EdgePlanner {
  public:
   EdgePlanner(const Graph& graph, const Links& links, const Constants& constants, const RuledGraph& rules,
-              const Recipe& recipe, const PlanOptions& options, std::vector<std::string>& notes)
+              const Recipe& recipe, const PlanOptions& options, QuantPlan& plan)
       : graph_(graph),
         links_(links),
         constants_(constants),
         rules_(rules),
         recipe_(recipe),
         options_(options),
-        notes_(notes),
+        notes_(plan.notes),
+        optional_(plan.optional),
+        roles_(graph, links, constants, options.choices.in_floats),
         beside_(all_beside(graph, links)) {}
 
   std::vector<PlannedEdge> run() {
@@ -93,6 +99,9 @@ class EdgePlanner {
  private:
   /// What stands beside a product takes what the product takes.
   void take_beside() {
+    for (const std::string& value : options_.choices.for_takers_alone)
+      if (const auto found = wanted_.find(value); found != wanted_.end())
+        found->second.consumers = found->second.takers;
     for (auto& [value, wanted] : wanted_)
       for (const Beside& one : beside_.sums)
         if (wanted.consumers.contains(one.product)) wanted.consumers.insert(one.taker);
@@ -105,22 +114,46 @@ class EdgePlanner {
     const RuledActivations& ruled = is_ruled_by_output(node) ? usual : rules_.nodes[index];
     if (ruled.skips) return;
     const ActivationInputs wanted = activation_inputs(graph_, node, constants_);
+    if (wanted.inputs.empty()) return;
+    const bool may_stay = options_.placement == Placement::kWhereIntegersGoOn && ruled.rule < 0;
+    if (may_stay && !is_wanted(index)) return;
     std::vector<std::string> sharing;
+    OptionalQuantizers optional{.value = node.outputs[0], .node = text_of(node), .edges = {}};
     for (const std::size_t i : wanted.inputs) {
-      const Sources sources = sources_of(graph_, links_, constants_, node.inputs[i]);
+      const Sources sources =
+          sources_of(graph_, links_, constants_, node.inputs[i], options_.choices.in_floats, node.outputs[0]);
       std::vector<std::string> asked;
       for (const std::string& value : sources.values) {
         if (rule_for(value, ruled).spec && rule_for(value, ruled).spec->is_dynamic()) {
           want_tokens(index, i, rule_for(value, ruled));
-        } else if (want(value, ruled, text_of(node))) {
+        } else if (want(value, ruled, node, sources.takers.at(value))) {
           asked.push_back(value);
+          optional.edges[value] = sources.takers.at(value);
         }
       }
       if (sources.joined) shared_.push_back(asked);
       sharing.insert(sharing.end(), asked.begin(), asked.end());
     }
+    if (may_stay && !multiplies(node) && !cell_part(node) && !optional.edges.empty())
+      optional_.push_back(std::move(optional));
     if (wanted.share_scale) shared_.push_back(std::move(sharing));
-    if (node.is("Concat") && ruled.spec && !wanted.inputs.empty()) note_constants(node);
+    if (node.is("Concat") && ruled.spec) note_constants(node);
+  }
+
+  static std::set<std::string> names_of(const Node& node) {
+    return node.name.empty() ? std::set<std::string>() : std::set<std::string>{node.name};
+  }
+
+  static bool multiplies(const Node& node) { return is_any(node, trait::kMultiplies | trait::kRecurrent); }
+
+  /// Whether integers are of use to a node for which no rule asks.
+  bool is_wanted(std::size_t index) {
+    const Node& node = graph_.nodes[index];
+    if (cell_part(node)) return true;
+    if (multiplies(node)) return !roles_.is_of_spectrum(index);
+    if (node.is("Concat")) return false;  // what its result goes into asks for it
+    if (is_any(node, trait::kAdds) && !roles_.is_residual_sum(index)) return false;
+    return !options_.choices.in_floats.contains(node.outputs[0]) && roles_.passes_integers_on(index);
   }
 
   void note_constants(const Node& node) {
@@ -143,17 +176,33 @@ class EdgePlanner {
   }
 
   /// Whether it will be quantized.
-  bool want(const std::string& value, const RuledActivations& ruled, const std::string& by) {
+  bool want(const std::string& value, const RuledActivations& ruled, const Node& by,
+            const std::set<std::string>& takers) {
     const RuledActivations& rule = rule_for(value, ruled);
     if (!rule.spec) return false;
-    const bool as_given = is_ruled_as_input(value, ruled) && (recipe_.inputs || rule.rule >= 0);
+    const bool is_input = is_ruled_as_input(value, ruled);
+    const bool as_given = is_input && (recipe_.inputs || rule.rule >= 0);
+    if (!as_given && rule.rule < 0 && options_.choices.values_in_floats.contains(value)) return false;
+    if (is_input && !as_given && options_.placement == Placement::kWhereIntegersGoOn)
+      want_input(value, takers);
     add(value, {.spec = *rule.spec,
                 .rule = rule.rule,
                 .as_given = as_given,
-                .by = by,
+                .by = text_of(by),
                 .others = {},
-                .consumers = {}});
+                .consumers = {},
+                .names = names_of(by),
+                .takers = takers});
     return true;
+  }
+
+  void want_input(const std::string& value, const std::set<std::string>& takers) {
+    auto held = std::ranges::find(optional_, value, &OptionalQuantizers::value);
+    if (held == optional_.end()) {
+      optional_.push_back({.value = value, .node = "", .edges = {}});
+      held = std::prev(optional_.end());
+    }
+    held->edges[value].insert(takers.begin(), takers.end());
   }
 
   /// Where the node takes it: what moves elements would make other tokens of it.
@@ -168,13 +217,19 @@ class EdgePlanner {
                 .rule = rule.rule,
                 .by = text_of(node),
                 .others = {},
-                .consumers = {node.outputs[0]}});
+                .consumers = {node.outputs[0]},
+                .names = names_of(node),
+                .takers = {node.outputs[0]}});
   }
 
   void add(const std::string& value, Wanted wanted) {
     const auto [found, is_new] = wanted_.emplace(value, wanted);
     if (is_new) return;
     Wanted& held = found->second;
+    held.takers.merge(wanted.takers);
+    held.names.merge(wanted.names);
+    wanted.takers = held.takers;
+    wanted.names = held.names;
     if (held.spec == wanted.spec) return held.consumers.merge(wanted.consumers);
     if (wanted.rule > held.rule) std::swap(held, wanted);
     held.others.merge(wanted.others);
@@ -203,7 +258,13 @@ class EdgePlanner {
       }
       kept_.erase(value);
       const std::string by = found == wanted_.end() ? text_of(node) : found->second.by;
-      wanted_[value] = {.spec = *ruled.spec, .rule = ruled.rule, .by = by, .others = {}, .consumers = {}};
+      wanted_[value] = {.spec = *ruled.spec,
+                        .rule = ruled.rule,
+                        .by = by,
+                        .others = {},
+                        .consumers = {},
+                        .names = {},
+                        .takers = {}};
     }
   }
 
@@ -230,8 +291,13 @@ class EdgePlanner {
   }
 
   PlannedEdge edge_of(const std::string& value, const Wanted& wanted) {
-    PlannedEdge edge{
-        .value = value, .spec = wanted.spec, .wanted_by = wanted.by, .consumers = wanted.consumers};
+    PlannedEdge edge{.value = value,
+                     .spec = wanted.spec,
+                     .wanted_by = wanted.by,
+                     .wanted_by_names = wanted.names,
+                     .consumers = wanted.consumers,
+                     .takers = wanted.takers,
+                     .is_by_rule = wanted.rule >= 0 || wanted.as_given};
     const auto part = cell_part_of(value);
     if (part && is_wide(*part) && wanted.rule < 0 && wanted.spec.number->grid != Grid::kMinifloat &&
         wanted.spec.number->bits < 8) {
@@ -245,7 +311,13 @@ class EdgePlanner {
       notes_.push_back(quote_text(value) + " is wanted as " + other + " too, and gets " +
                        wanted.spec.to_string());
     }
-    if (!edge.spec.number->is_signed && !wanted.as_given && !cannot_be_negative(value)) edge.take_sign();
+    if (edge.spec.number->is_signed || wanted.as_given) return edge;
+    if (options_.choices.with_zero_point.contains(value)) {
+      edge.spec.zero = ZeroPoint::kInteger;
+      return edge;
+    }
+    if (cannot_be_negative(value)) return edge;
+    edge.take_sign();
     return edge;
   }
 
@@ -321,6 +393,8 @@ class EdgePlanner {
   const Recipe& recipe_;
   const PlanOptions& options_;
   std::vector<std::string>& notes_;
+  std::vector<OptionalQuantizers>& optional_;
+  Roles roles_;
   const AllBeside beside_;
   std::map<std::string, Wanted> wanted_;
   std::set<std::string> kept_;
@@ -332,38 +406,35 @@ class EdgePlanner {
 }  // namespace
 
 Sources sources_of(const Graph& graph, const Links& links, const Constants& constants,
-                   const std::string& value) {
+                   const std::string& value, const std::set<std::string>& behind, const std::string& taker) {
   Sources sources;
-  std::vector<std::string> open = {value};
+  std::vector<std::pair<std::string, std::string>> open = {{value, taker}};  // with the node that takes it
   std::set<std::string> seen;
   while (!open.empty()) {
-    const std::string next = std::move(open.back());
+    const auto [next, by] = std::move(open.back());
     open.pop_back();
+    if (const auto found = sources.takers.find(next); found != sources.takers.end()) found->second.insert(by);
     if (next.empty() || !seen.insert(next).second || constants.contains(next)) continue;
     const std::size_t producer = links.producer(next);
-    if (producer == Links::kNone) {
-      sources.values.push_back(next);
-      continue;
-    }
-    const Node& node = graph.nodes[producer];
-    if (is_quantized_already(node)) continue;
-    if (node.is("Concat")) {
+    const Node* node = producer == Links::kNone ? nullptr : &graph.nodes[producer];
+    if (node && is_quantized_already(*node)) continue;
+    if (node && node->is("Concat") && !behind.contains(next)) {
       sources.joined = true;
-      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-    } else if (moves_elements(graph, node) || splits_gates(node)) {
-      open.push_back(node.inputs[0]);
+      for (const std::string& input : node->inputs) open.emplace_back(input, node->outputs[0]);
+    } else if (node && (moves_elements(graph, *node) || splits_gates(*node))) {
+      open.emplace_back(node->inputs[0], node->outputs[0]);
     } else {
       sources.values.push_back(next);
+      sources.takers[next].insert(by);
     }
   }
   std::ranges::sort(sources.values);
   return sources;
 }
 
-std::vector<PlannedEdge> plan_edges(const Graph& graph, const Links& links, const Constants& constants,
-                                    const RuledGraph& rules, const Recipe& recipe, const PlanOptions& options,
-                                    std::vector<std::string>& notes) {
-  return EdgePlanner(graph, links, constants, rules, recipe, options, notes).run();
+void plan_edges(const Graph& graph, const Links& links, const Constants& constants, const RuledGraph& rules,
+                const Recipe& recipe, const PlanOptions& options, QuantPlan& plan) {
+  plan.edges = EdgePlanner(graph, links, constants, rules, recipe, options, plan).run();
 }
 
 }  // namespace crumb::graph

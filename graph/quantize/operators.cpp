@@ -46,12 +46,6 @@ bool pads_with_zero(const Graph& graph, const Node& node) {
   return value && value->size() == 1 && value->to_floats()[0] == 0;
 }
 
-bool clips_at_zero(const Graph& graph, const Node& node) {
-  if (node.version < 11) return node.float_or("min", -1) >= 0;
-  const Tensor* least = constant_input(graph, node, 1);
-  return least && least->size() == 1 && least->to_floats()[0] >= 0;
-}
-
 /// Einsum's constant operand, of two: an output axis is a label that the other has not and the result has; of several the longest,
 /// which has the most scales. None where it has no such label, or labels that are not single axes.
 std::vector<WeightInput> equation_weights(const Graph& graph, const Node& node, const Constants& constants) {
@@ -81,10 +75,6 @@ std::vector<WeightInput> equation_weights(const Graph& graph, const Node& node, 
   }
   if (!longest) return {};
   return {{.input = at, .output_axis = *longest}};
-}
-
-bool picks_elements(const Graph& graph, const Node& node) {
-  return is_any(node, trait::kPicks) || moves_elements(graph, node);
 }
 
 /// Inside of a recurrent cell: what sigmoid and tanh take in, and what gates are multiplied with. Sums stay sums.
@@ -162,25 +152,6 @@ bool moves_elements(const Graph& graph, const Node& node) {
   if (node.is("Dropout")) return !node.has_input(2);
   if (node.is("Pad")) return pads_with_zero(graph, node);
   return (node.is("Resize") || node.is("Upsample")) && node.text_or("mode", "nearest") == "nearest";
-}
-
-bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value) {
-  std::vector<std::string> open = {value};
-  std::set<std::string> seen;
-  while (!open.empty()) {
-    const std::string next = std::move(open.back());
-    open.pop_back();
-    if (!seen.insert(next).second) continue;
-    const std::size_t producer = links.producer(next);
-    if (producer == Links::kNone) return false;
-    const Node& node = graph.nodes[producer];
-    if (is_any(node, trait::kNonNegative) || (node.is("Clip") && clips_at_zero(graph, node))) continue;
-    const bool averages = is_average_pool(graph, node) || node.is("Concat");
-    if (!averages && !picks_elements(graph, node)) return false;
-    const std::size_t inputs = node.is("Concat") ? node.inputs.size() : 1;
-    open.insert(open.end(), node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(inputs));
-  }
-  return true;
 }
 
 bool takes_tokens(const Graph& graph, const Node& node, std::size_t input, const Constants& constants) {

@@ -51,8 +51,9 @@ bool takes_tokens(const Graph& graph, const Node& node, std::size_t input, const
 /// quantized behind it. MaxPool, Reshape, Transpose and their like, Pad by 0, Resize to the nearest.
 bool moves_elements(const Graph& graph, const Node& node);
 
-/// Whether the value cannot be below 0 whatever the inputs are: behind Relu, Clip from 0, Sigmoid, HardSigmoid,
-/// Softmax, and where such values are moved, picked, put together or averaged.
+/// Whether the value cannot be below 0 whatever the inputs are: behind Relu, Clip from 0, Sigmoid, Softmax, roots, squares
+/// (x * x, even powers) and their like, and where such values are moved, picked, put together, averaged, added, multiplied
+/// with each other or with constants that are not below 0 (operator_traits.h).
 bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value);
 
 /// AveragePool, GlobalAveragePool, and the mean over all places of an image (ReduceMean of four axes and more over those

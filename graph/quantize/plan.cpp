@@ -18,8 +18,8 @@ namespace {
 class BiasPlanner {
  public:
   BiasPlanner(const Graph& graph, const Links& links, const Constants& constants, const Recipe& recipe,
-              QuantPlan& plan)
-      : graph_(graph), links_(links), constants_(constants), recipe_(recipe), plan_(plan) {
+              const PlanOptions& options, QuantPlan& plan)
+      : graph_(graph), links_(links), constants_(constants), recipe_(recipe), options_(options), plan_(plan) {
     for (std::size_t i = 0; i < plan.edges.size(); ++i) edges_[plan.edges[i].value] = i;
     for (const PlannedConstant& constant : plan.constants) {
       if (constant.spec) specs_[constant.value] = &*constant.spec;
@@ -45,7 +45,7 @@ class BiasPlanner {
     const std::string value = graph_.nodes[bias->node].inputs[bias->input];
     if (spec == specs_.end() || specs_.contains(value)) return;  // its layer stays, or a rule gave it a spec
     const std::string data = node.inputs[weights[0].input == 0 ? 1 : 0];
-    const Sources sources = sources_of(graph_, links_, constants_, data);
+    const Sources sources = sources_of(graph_, links_, constants_, data, options_.choices.in_floats);
     if (const auto tokens = edges_.find(data);
         tokens != edges_.end() && plan_.edges[tokens->second].spec.is_dynamic()) {
       faults_.push_back(text_of(node) + ": its input has a scale for each token (" +
@@ -98,6 +98,7 @@ class BiasPlanner {
   const Links& links_;
   const Constants& constants_;
   const Recipe& recipe_;
+  const PlanOptions& options_;
   QuantPlan& plan_;
   std::map<std::string, std::size_t> edges_;
   std::map<std::string, const QuantSpec*> specs_;
@@ -197,13 +198,13 @@ QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOp
   const RuledGraph rules = apply_rules(graph, constants, recipe);
   QuantPlan plan;
   plan.constants = planned_constants(graph, rules);
-  plan.edges = plan_edges(graph, links, constants, rules, recipe, options, plan.notes);
+  plan_edges(graph, links, constants, rules, recipe, options, plan);
   if (recipe.bias_bits > 0) {
     if (plan.edges.empty()) {
       throw usage_error("biases: int" + std::to_string(recipe.bias_bits) +
                         " needs quantized activations, whose scales they have; give activations a spec");
     }
-    BiasPlanner(graph, links, constants, recipe, plan).run();
+    BiasPlanner(graph, links, constants, recipe, options, plan).run();
   }
   plan.kv_cache = recipe.kv_cache;
   note_left(graph, constants, plan);

@@ -6,7 +6,7 @@
 // axis where the operator has its outputs.
 //
 // Activations: a value that an operator with weights takes in, or a product of two activations, a residual addition, a
-// concatenation, an average pool. The quantizer stands behind the node that computed the value, before what only moves
+// concatenation, an average pool (those only where integers go on behind them: Placement). The quantizer stands behind the node that computed the value, before what only moves
 // elements (MaxPool, Reshape, Transpose, ...), so that a value has one quantizer for all who take it; Concat passes the
 // demand on to all that it joins. Values that are quantized already stay as they are.
 //   - Of several rules that reach those who take a value, or the node that makes it, the last one wins.
@@ -21,6 +21,7 @@
 // Biases: quantized to scale_in * scale_weight, for integers with one scale for each output channel.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -57,8 +58,14 @@ struct PlannedEdge {
   bool is_signed_twin = false;  ///< the recipe's spec has no sign
   std::size_t scale_group = 0;  ///< edges of the same group share one scale
   std::string wanted_by;        ///< "node 'conv1' (Conv)", the first that takes it quantized
+  std::set<std::string> wanted_by_names =
+      {};  ///< names of all nodes that want it so, as far as they have some
   std::set<std::string>
       consumers;  ///< first outputs of those that take it so, where others do not; empty: all do
+
+  /// First outputs of those that want integers, or lead to others that do; none where that is not known.
+  std::set<std::string> takers = {};
+  bool is_by_rule = false;  ///< a rule, or the field for inputs, says that it is quantized
 
   std::optional<Truncation> truncation;  ///< instead of a quantizer
 
@@ -66,6 +73,8 @@ struct PlannedEdge {
   float scale = 0;  ///< 0: not known yet
   float zero_point = 0;
   float least = 0, greatest = 0;  ///< of the values seen
+  /// Noise over signal of the outputs where it alone is quantized (choose_by_samples.h); nothing where that is not known.
+  std::optional<double> cost = {};
 
   /// Whether a constant scale is to be found for it, or for its group.
   bool has_own_scale() const { return !spec.is_dynamic() && !truncation; }
@@ -88,10 +97,25 @@ struct PlannedBias {
   int bits = 32;
 };
 
+/// How many numbers of a bias its quantizer cuts off.
+struct BiasUse {
+  std::uint64_t values = 0, saturated = 0;
+};
+
+/// Quantizers that a network does without where they lose too much: of what a residual sum or an average pool takes in, or of an
+/// input of the graph.
+struct OptionalQuantizers {
+  std::string value;  ///< the node's first output, or the input
+  std::string node;   ///< "node 'sum' (Add)"; "" of an input
+  /// Values, and which of those who take one are on the way to the node (first outputs). Other nodes may want them, too.
+  std::map<std::string, std::set<std::string>> edges;
+};
+
 struct QuantPlan {
   std::vector<PlannedConstant> constants;  ///< by name
   std::vector<PlannedEdge> edges;          ///< as the graph computes them
   std::vector<PlannedBias> biases;
+  std::vector<OptionalQuantizers> optional;
   /// Float constants that stages behind rounding gave other numbers than the graph has, which stays the float network: biases, what
   /// batch norms know.
   std::map<std::string, Tensor> settled;
@@ -105,8 +129,28 @@ struct QuantPlan {
   void follow(const Beside& made);
 };
 
+enum class Placement : std::uint8_t {
+  kEverywhere,  ///< whatever can be integers is: networks for FPGAs, and for training
+  /// What products take in; residual sums, average pools and concatenations where products, or others of them, take their results
+  /// through nothing but Relu, Clip and what moves elements. Norms, activation functions, softmax, spectra and masks stay in
+  /// floats, of one node or of many (roles.h). What a rule names is quantized whatever it is.
+  kWhereIntegersGoOn,
+};
+
+/// What samples said (choose_by_samples.h); values by name.
+struct SampledChoices {
+  /// Of OptionalQuantizers those that stay in floats, and concatenations whose result is quantized in place of what they join.
+  std::set<std::string> in_floats;
+  std::set<std::string>
+      values_in_floats;  ///< that no quantizer stands at: inputs of the graph, and what is too sensitive
+  std::set<std::string> for_takers_alone;  ///< those that want no integers take these values as floats
+  std::set<std::string> with_zero_point;   ///< instead of the signed twin
+};
+
 struct PlanOptions {
   bool unsigned_after_relu_only = false;  ///< as FINN wants it: Sigmoid, Softmax, Clip, ... count as signed
+  Placement placement = Placement::kEverywhere;
+  SampledChoices choices = {};
 };
 
 /// The graph's shapes are inferred, and it is as it shall be quantized: prepare() first. Throws what apply_rules()

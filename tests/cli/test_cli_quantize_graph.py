@@ -333,7 +333,9 @@ def test_ranges_come_from_the_data(quantize, tmp_path):
     report, _ = quantize(model, "--weights", "keep", "--activations", "uint8", "--data", tmp_path / "x.npy")
     x, r = report["activations"]
     assert (x["min"], x["max"], r["min"], r["max"]) == (-3, 5, 0, 5)
-    assert x["scale"] == np.float32(5) / np.float32(127) and r["scale"] == np.float32(5) / np.float32(255)
+    # Lopsided values have a zero point, by which 8 / 255 is a step, not 10 / 254; those from 0 on need none.
+    assert x["spec"] == "uint8:tensor:zero=int" and x["scale"] == np.float32(8) / np.float32(255) and x["zero_point"] == 96
+    assert r["spec"] == "uint8:tensor" and r["scale"] == np.float32(5) / np.float32(255)
     assert x["saturated"] == r["saturated"] == 0
     np.save(tmp_path / "x.npy", np.concatenate([array, np.full((1, 4), 50, np.float32)]))
     report, _ = quantize(model, "--weights", "keep", "--activations", "uint8:search=percentile=90", "--data",

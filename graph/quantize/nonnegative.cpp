@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "graph/edit.h"
+#include "graph/operator_traits.h"
+#include "graph/quantize/operators.h"
+
+namespace crumb::graph {
+namespace {
+
+bool has_none_below_0(const Tensor& constant) {
+  return constant.type() == ElementType::kFloat &&
+         std::ranges::all_of(constant.to_floats(), [](float x) { return x >= 0; });
+}
+
+/// The number that an input is, or that stands as an attribute in older operator sets; NaN where it is none.
+float parameter(const Graph& graph, const Node& node, std::size_t input, const std::string& attribute) {
+  if (const Tensor* constant = constant_input(graph, node, input); constant && constant->size() == 1)
+    return constant->to_floats()[0];
+  return node.has_input(input) ? NAN : node.float_or(attribute, NAN);
+}
+
+class Signs {
+ public:
+  Signs(const Graph& graph, const Links& links) : graph_(graph), links_(links) {}
+
+  bool is_nonnegative(const std::string& value) {
+    const auto [found, is_new] = known_.emplace(value, false);
+    if (!is_new) return found->second;
+    return known_[value] = find(value);
+  }
+
+ private:
+  bool find(const std::string& value) {
+    if (const Tensor* constant = graph_.constant(value)) return has_none_below_0(*constant);
+    const std::size_t producer = links_.producer(value);
+    if (producer == Links::kNone) return false;
+    const Node& node = graph_.nodes[producer];
+    if (is_any(node, trait::kNonNegative) || cannot_be_below_0(node)) return true;
+    if (is_any(node, trait::kPicks) || moves_elements(graph_, node)) return is_nonnegative(node.inputs[0]);
+    const bool cubes = node.is("Resize") && node.text_or("mode", "nearest") == "cubic";
+    const bool keeps = is_any(node, trait::kKeepsNonNegative) || (node.is("Resize") && !cubes);
+    const bool turns = (node.is("Gemm") && (node.float_or("alpha", 1) < 0 || node.float_or("beta", 1) < 0)) ||
+                       (node.is("Pad") && node.float_or("value", 0) < 0);
+    if (!keeps || turns) return false;
+    if (node.is("Pow") || node.is("PRelu") || node.is("Resize")) return is_nonnegative(node.inputs[0]);
+    return std::ranges::all_of(node.inputs, [&](const std::string& input) {
+      return input.empty() || is_other_than_float(input) || is_nonnegative(input);
+    });
+  }
+
+  /// Whatever its inputs are: squares, what is cut off below, and the larger of something and what is not below 0.
+  bool cannot_be_below_0(const Node& node) {
+    if (node.is("Mul")) return node.inputs.at(0) == node.inputs.at(1);
+    if (node.is("Clip")) return parameter(graph_, node, 1, "min") >= 0;
+    if (node.is("Max"))
+      return std::ranges::any_of(node.inputs, [&](const auto& x) { return is_nonnegative(x); });
+    return node.is("Pow") && std::fmod(parameter(graph_, node, 1, ""), 2.0F) == 0;
+  }
+
+  bool is_other_than_float(const std::string& value) const {
+    const Value* known = graph_.find(value);
+    if (const Tensor* constant = graph_.constant(value)) return constant->type() != ElementType::kFloat;
+    return known && known->type != ElementType::kFloat && known->type != ElementType::kUnknown;
+  }
+
+  const Graph& graph_;
+  const Links& links_;
+  std::map<std::string, bool> known_;
+};
+
+}  // namespace
+
+bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value) {
+  return Signs(graph, links).is_nonnegative(value);
+}
+
+}  // namespace crumb::graph
