@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using exporting::Form;
+using exporting::Profile;
 using graph::Graph;
 
 bool is_packed(const std::string& output) { return fs::path(output).extension() == ".crumb"; }

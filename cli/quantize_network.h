@@ -56,7 +56,7 @@ struct NetworkWish {
   bool rolls_back = false;     ///< ptq::Setting
   bool pads_groups = false;    ///< a scheme's groups may be smaller at the end of a row (ptq/fitting_specs.h)
   bool shares_scales = false;  ///< of weights whose scales would take as much as they do (the same)
-  bool usual_rounding = false;            ///< the recipe's stages are usual_rounding(), for nobody named any
+  bool usual_rounding = false;  ///< the recipe's stages are usual_rounding(), for nobody named any
   graph::PlanOptions plan = {};
 };
 

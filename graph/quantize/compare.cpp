@@ -82,7 +82,7 @@ GraphComparison compare(const Graph& original, const Graph& quantized, const Qua
     for (std::size_t i = 0; i < expected.size(); ++i) {
       is_reshaped[i] = is_reshaped[i] || found[i].shape() != expected[i].shape();
       is_float[i] =
-          is_float[i] && expected[i].type() == ElementType::kFloat && found[i].size() == expected[i].size();
+          is_float[i] && graph::is_float(expected[i].type()) && found[i].size() == expected[i].size();
       if (is_float[i]) sums[i].add(expected[i], found[i]);
     }
   });

@@ -26,14 +26,14 @@ class EdgeCosts::Network {
       : graph_(graph), engine_(engine), inputs_(std::move(inputs)), links_(graph) {
     std::uint64_t bytes = 0;
     const auto keep = [&](const std::string& value, const Tensor& made) {
-      if (see && made.type() == ElementType::kFloat) see(value, made);
+      if (see && is_float(made.type())) see(value, made);
       bytes += made.byte_count();
       if (bytes <= kMostBytes) values_[value] = made;
     };
     for (std::size_t i = 0; i < inputs_.size(); ++i) keep(graph.inputs[i], inputs_[i]);
     const std::vector<Tensor> outputs = engine.prepare(graph)->run(inputs_, {.show = keep, .wanted = {}});
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      if (outputs[i].type() == ElementType::kFloat) expected_[graph.outputs[i]] = outputs[i].to_floats();
+      if (is_float(outputs[i].type())) expected_[graph.outputs[i]] = outputs[i].to_floats();
     if (bytes > kMostBytes) values_.clear();
   }
 

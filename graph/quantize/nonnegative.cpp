@@ -9,9 +9,15 @@
 namespace crumb::graph {
 namespace {
 
+bool is_number(ElementType type) { return is_float(type) || is_integer(type) || type == ElementType::kBool; }
+
 bool has_none_below_0(const Tensor& constant) {
-  return constant.type() == ElementType::kFloat &&
+  return is_number(constant.type()) &&
          std::ranges::all_of(constant.to_floats(), [](float x) { return x >= 0; });
+}
+
+bool has_no_sign(ElementType type) {
+  return info(type).kind == ElementKind::kBool || info(type).kind == ElementKind::kUnsigned;
 }
 
 /// The number that an input is, or that stands as an attribute in older operator sets; NaN where it is none.
@@ -34,6 +40,7 @@ class Signs {
  private:
   bool find(const std::string& value) {
     if (const Tensor* constant = graph_.constant(value)) return has_none_below_0(*constant);
+    if (has_no_sign(type_of(value))) return true;
     const std::size_t producer = links_.producer(value);
     if (producer == Links::kNone) return false;
     const Node& node = graph_.nodes[producer];
@@ -45,9 +52,9 @@ class Signs {
                        (node.is("Pad") && node.float_or("value", 0) < 0);
     if (!keeps || turns) return false;
     if (node.is("Pow") || node.is("PRelu") || node.is("Resize")) return is_nonnegative(node.inputs[0]);
-    return std::ranges::all_of(node.inputs, [&](const std::string& input) {
-      return input.empty() || is_other_than_float(input) || is_nonnegative(input);
-    });
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.has_input(i) && !is_setting(node, i) && !is_nonnegative(node.inputs[i])) return false;
+    return true;
   }
 
   /// Whatever its inputs are: squares, what is cut off below, and the larger of something and what is not below 0.
@@ -59,10 +66,15 @@ class Signs {
     return node.is("Pow") && std::fmod(parameter(graph_, node, 1, ""), 2.0F) == 0;
   }
 
-  bool is_other_than_float(const std::string& value) const {
+  ElementType type_of(const std::string& value) const {
+    if (const Tensor* constant = graph_.constant(value)) return constant->type();
     const Value* known = graph_.find(value);
-    if (const Tensor* constant = graph_.constant(value)) return constant->type() != ElementType::kFloat;
-    return known && known->type != ElementType::kFloat && known->type != ElementType::kUnknown;
+    return known ? known->type : ElementType::kUnknown;
+  }
+
+  /// Axes, sizes and the like, which stand as integers behind data that are none.
+  bool is_setting(const Node& node, std::size_t input) const {
+    return input > 0 && is_integer(type_of(node.inputs[input])) && is_float(type_of(node.inputs[0]));
   }
 
   const Graph& graph_;

@@ -30,7 +30,9 @@ struct DrawnLayer {
 };
 
 DrawnLayer drawn_layer(std::mt19937& random) {
-  const auto below = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)); };
+  const auto below = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  };
   DrawnLayer made;
   crumb::graph::NodeBuilder build;
   if (below(4) == 0) {
@@ -97,8 +99,8 @@ class Definition {
       stride *= shape[axis + 2];
     }
     const std::int64_t channel = static_cast<std::int64_t>(group) * channels_ + tap;
-    return values_[static_cast<std::size_t>(
-        (static_cast<std::int64_t>(part) * shape[1] + channel) * stride + offset)];
+    return values_[static_cast<std::size_t>((static_cast<std::int64_t>(part) * shape[1] + channel) * stride +
+                                            offset)];
   }
 
  private:

@@ -29,7 +29,9 @@ namespace fs = std::filesystem;
 using testing::says;
 using testing::TempDir;
 
-void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void put_text(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
 
 std::string got(const fs::path& path) { return read_text_file(path, 1 << 20).take(); }
 
@@ -90,7 +92,7 @@ TEST_CASE("an empty folder is filled, through links and other spellings; one tha
   CHECK(got(dir.path() / "real" / "one") == "1");
   for (const char* name : {"link", "real", "real/", "real/../link"})
     CHECK(says(refused(dir.path() / name), {"exists and is no empty folder"}));
-  put(dir.path() / "file", "mine");
+  put_text(dir.path() / "file", "mine");
   CHECK(says(refused(dir.path() / "file"), {"exists and is no empty folder"}));
   CHECK(says(refused(dir.path() / "file" / "in"), {"is a file"}));
   fs::create_symlink("nowhere", dir.path() / "loose");
@@ -103,15 +105,15 @@ TEST_CASE("what lies where the folder is made and no run left there is somebody 
   const TempDir dir;
   const fs::path target = dir.path() / "out", building = dir.path() / "out.partial";
   fs::create_directory(building);
-  put(building / "thesis", "years");
+  put_text(building / "thesis", "years");
   CHECK(says(refused(target), {"out'", "out.partial'", "no run of crumb left there"}));
   CHECK(got(building / "thesis") == "years");
   fs::remove_all(building);
-  put(building, "a file");
+  put_text(building, "a file");
   CHECK(says(refused(target), {"no run of crumb left there"}));
   fs::remove(building);
   fs::create_directory(dir.path() / "elsewhere");
-  put(dir.path() / "elsewhere" / "x", "mine");
+  put_text(dir.path() / "elsewhere" / "x", "mine");
   fs::create_directory_symlink("elsewhere", building);
   CHECK(says(refused(target), {"no run of crumb left there"}));
   CHECK(got(dir.path() / "elsewhere" / "x") == "mine");
@@ -164,7 +166,7 @@ TEST_CASE("an own folder is exchanged for the new one at commit, and for nothing
     if (names_below(folder) != std::vector<std::string>{"old"}) throw Error("it holds other things");
   };
   fs::create_directory(target);
-  put(target / "old", "o");
+  put_text(target / "old", "o");
   {
     const NewFolder folder(target, own);
     write_text_file(folder.path() / "new", "n");
@@ -173,7 +175,7 @@ TEST_CASE("an own folder is exchanged for the new one at commit, and for nothing
   {
     NewFolder folder(target, own);
     write_text_file(folder.path() / "old", "new");
-    put(target / "mine", "m");  // came meanwhile
+    put_text(target / "mine", "m");  // came meanwhile
     CHECK_THROWS_AS(folder.commit(), Error);
   }
   CHECK(got(target / "mine") == "m");
@@ -191,7 +193,7 @@ TEST_CASE("an old folder that a killed run put aside comes back") {
   const TempDir dir;
   const fs::path aside = dir.path() / "out.partial.old";
   fs::create_directory(aside);
-  put(aside / "old", "o");
+  put_text(aside / "old", "o");
   CHECK(says(refused(dir.path() / "out"), {"no run of crumb left there"}));
   REQUIRE(::chmod(aside.c_str(), 0755 | kPartialMark) == 0);
   CHECK(says(refused(dir.path() / "out"), {"exists and is no empty folder"}));
@@ -202,7 +204,7 @@ TEST_CASE("a folder that is, holds or lies in an input is refused, by links and 
   const TempDir dir;
   const fs::path model = dir.path() / "model";
   fs::create_directories(model / "sub");
-  put(model / "weights", "w");
+  put_text(model / "weights", "w");
   fs::create_directory_symlink("model", dir.path() / "link");
   const auto anything = [](const fs::path&) {};
   std::optional<InputWatch> watch(std::in_place);
@@ -225,7 +227,7 @@ TEST_CASE("a folder that is, holds or lies in an input is refused, by links and 
 TEST_CASE("a folder that holds an input under another name is not replaced") {
   const TempDir dir;
   for (const char* folder : {"in", "out"}) fs::create_directory(dir.path() / folder);
-  put(dir.path() / "in" / "config", "c");
+  put_text(dir.path() / "in" / "config", "c");
   fs::create_hard_link(dir.path() / "in" / "config", dir.path() / "out" / "config");
   const InputWatch watch;
   (void)MappedFile::open(dir.path() / "in" / "config");
@@ -237,7 +239,7 @@ TEST_CASE("an input that an announced folder would replace is refused when it is
   const TempDir dir;
   const fs::path model = dir.path() / "model";
   fs::create_directories(model / "sub");
-  put(model / "sub" / "weights", "w");
+  put_text(model / "sub" / "weights", "w");
   const InputWatch watch;
   claim_new_folder(model, [](const fs::path&) {});
   const auto opening = [&](const fs::path& path) -> std::string {
