@@ -125,6 +125,8 @@ void quantize_graph(const QuantizeGraph& wish) {
   use_profile(wish.flags.profile, flags);
   Recipe asked = wish.chosen ? *wish.chosen : recipe_of(flags);
   refuse_training_fields(asked);
+  // A file that names its stages, as those that --target writes do, says all that is done: samples move no quantizers.
+  const bool is_whole = wish.chosen || (!flags.recipe.empty() && flags.stages.empty() && !asked.stages.empty());
   // Profiles of hardware keep the codes of rounding, which others can compute again.
   const bool rounds_usually =
       asked.stages.empty() && !wish.flags.data.empty() && target.options.profile == Profile::kQonnx;
@@ -165,8 +167,8 @@ void quantize_graph(const QuantizeGraph& wish) {
                                .pads_groups = is_of_scheme(wish),
                                .shares_scales = target.options.profile == Profile::kQonnx,
                                .usual_rounding = rounds_usually,
-                               .plan = wish.chosen ? everywhere(wish.flags.profile, recipe)
-                                                   : plan_options_of(wish.flags.profile, recipe)});
+                               .plan = is_whole ? everywhere(wish.flags.profile, recipe)
+                                                : plan_options_of(wish.flags.profile, recipe)});
   if (!wish.output.empty() && !is_packed(wish.output) && !wish.dry_run)
     graph::expect_room(wish.output, bytes_written(network.prepared(), target.form));
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};

@@ -12,23 +12,36 @@ constexpr std::array kCoordinates = {"half_pixel",        "half_pixel_symmetric"
                                      "tf_crop_and_resize"};
 constexpr std::array kRoundings = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"};
 
-/// Where the output `i` lies in the input.
-float source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
+/// Not `out` where scales were given: the standard divides by the width before it is rounded down. Where sizes were, the scale is
+/// their quotient in float32, and the width is `out`.
+double exact_width(const ResizedAxis& axis) {
+  const auto out = static_cast<double>(axis.out);
+  const double width = static_cast<double>(axis.scale) * static_cast<double>(axis.in);
+  constexpr double kOfFloats = 0x1p-23;  // twice what the quotient is rounded by
+  return std::abs(width - out) <= kOfFloats * out ? out : width;
+}
+
+/// Where the output `i` lies in the input: in float32 as ONNX Runtime computes it, whose word decides between two elements; in the
+/// modes where it does not follow the standard's formula, in double as ONNX's reference does.
+double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
   const auto i = static_cast<float>(at), in = static_cast<float>(axis.in);
-  // Not `out` where scales were given: the standard divides by the width before it is rounded down.
-  const float width = axis.scale * in;
+  const double width = exact_width(axis);
   const std::string& mode = rule.coordinates;
   if (mode == "asymmetric") return i / axis.scale;
-  if (mode == "align_corners") return width == 1 ? 0 : i * (in - 1) / (width - 1);
+  if (mode == "align_corners")
+    return width == 1 ? 0 : static_cast<double>(at) * static_cast<double>(axis.in - 1) / (width - 1);
   if (mode == "tf_half_pixel_for_nn") return (i + 0.5F) / axis.scale;
   if (mode == "tf_crop_and_resize") {
-    if (width == 1) return (axis.start + axis.end) * (in - 1) / 2;
-    return axis.start * (in - 1) + i * (axis.end - axis.start) * (in - 1) / (width - 1);
+    const float wide = axis.scale * in;
+    if (wide == 1) return (axis.start + axis.end) * (in - 1) / 2;
+    return axis.start * (in - 1) + i * (axis.end - axis.start) * (in - 1) / (wide - 1);
   }
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
-  const float offset =
-      mode == "half_pixel_symmetric" ? in / 2 * (1 - static_cast<float>(axis.out) / width) : 0;
-  return offset + ((i + 0.5F) / axis.scale - 0.5F);
+  if (mode == "half_pixel_symmetric") {
+    const double offset = static_cast<double>(axis.in) / 2 * (1 - static_cast<double>(axis.out) / width);
+    return offset + (static_cast<double>(at) + 0.5) / static_cast<double>(axis.scale) - 0.5;
+  }
+  return (i + 0.5F) / axis.scale - 0.5F;
 }
 
 double rounded(const std::string& mode, double x, double scale) {

@@ -36,6 +36,7 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
   bool on_samples = false;
   void (*check)(const Stage&, const Setting&) = nullptr;  ///< throws usage Error; null: all is well
+  bool corrects = false;  ///< is there for the network's outputs alone: undone where they lose by it
 };
 
 /// What rounding does is done where constants become codes.
@@ -45,9 +46,9 @@ StageReport rounding(const Stage& stage, Setting&) {
 
 constexpr Row kRows[] = {{"adaround", adaround, true, check_register},
                          {"awq", awq, true},
-                         {"batch_norm", batch_norm, true},
+                         {"batch_norm", batch_norm, true, nullptr, true},
                          {"best", best, true, check_register},
-                         {"bias_correction", bias_correction, true},
+                         {"bias_correction", bias_correction, true, nullptr, true},
                          {"clip", clip, true, check_register},
                          {"equalize", equalize},
                          {"fisher", fisher, true, check_gradients},
@@ -102,8 +103,11 @@ std::string decibels(double loss) {
   return text;
 }
 
-/// A promise that rounding does not keep: it stays, whatever it costs.
-bool keeps_register(const Stage& stage) { return stage.options.contains("accumulator"); }
+/// What prepares weights shows its worth behind the rounding that follows, and a method of rounding is what somebody asked for: of
+/// these the report has both figures. The usual rounding (lenient) nobody asked for; a register is a promise.
+bool may_be_undone(const Row& row, const Stage& stage, const Setting& setting) {
+  return (row.corrects || setting.is_lenient) && !stage.options.contains("accumulator");
+}
 
 /// One stage at a time, and what the network loses beside.
 class JudgedStages {
@@ -127,7 +131,7 @@ class JudgedStages {
     report.loss_before = loss_;
     report.loss_after = network_loss(setting_);
     if (!report.loss_after) return report;  // it grew beyond what is measured
-    if (!(*report.loss_after > *loss_) || keeps_register(stage)) {
+    if (!(*report.loss_after > *loss_) || !may_be_undone(row, stage, setting_)) {
       loss_ = report.loss_after;
       return report;
     }

@@ -72,16 +72,20 @@ Ints sizes_of(const Graph& graph, const std::string& value) {
   return sizes;
 }
 
-/// Rounding up becomes padding behind the input, as much as the last window reaches for.
-void round_down(const Graph& graph, Node& node) {
+/// Whether rounding up makes no window more, or none that reaches beyond the input. hls4ml 1.3.0 computes other numbers of pools whose
+/// padding is at the end alone.
+bool rounds_nothing(const Graph& graph, const Node& node) {
   const Ints sizes = sizes_of(graph, node.inputs[0]);
   const Ints spatial(sizes.begin() + 1, sizes.end() - 1);
   const graph::Window window = graph::window_of(node, spatial, node.ints_or("kernel_shape", {}), true);
-  Ints pads = window.begin;
-  for (std::size_t i = 0; i < window.axes(); ++i) pads.push_back(window.reached_end(i));
-  node.attributes["pads"] = pads;
-  node.attributes["ceil_mode"] = std::int64_t{0};
-  node.attributes.erase("auto_pad");
+  for (std::size_t i = 0; i < window.axes(); ++i)
+    if (window.reached_end(i) > 0) return false;
+  return true;
+}
+
+bool can_be_mended(const Graph& graph, const Node& node) {
+  if (!is_known(graph, input_of(node, 0)) || !is_known(graph, output_of(node))) return false;
+  return node.int_or("ceil_mode", 0) == 0 || rounds_nothing(graph, node);
 }
 
 /// [N, L, C] as [N, 1, L, C], or back: a Reshape of `from` to `to`, both names of values that are there.
@@ -136,17 +140,14 @@ void max_pools(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const std::string fault = fault_of_max_pool(subject.graph(), node);
     if (!fault.empty())
-      report.add(node, fault,
-                 is_known(subject.graph(), input_of(node, 0)) && is_known(subject.graph(), output_of(node)));
+      report.add(node, fault, can_be_mended(subject.graph(), node));
   }
 }
 
 Graph give_pools_two_axes(Graph graph, Profile) {
   return for_each_node(std::move(graph), [](Graph& all, std::size_t i) {
-    if (fault_of_max_pool(all, all.nodes[i]).empty() || !is_known(all, input_of(all.nodes[i], 0)) ||
-        !is_known(all, output_of(all.nodes[i])))
-      return;
-    if (all.nodes[i].int_or("ceil_mode", 0) != 0) round_down(all, all.nodes[i]);
+    if (fault_of_max_pool(all, all.nodes[i]).empty() || !can_be_mended(all, all.nodes[i])) return;
+    all.nodes[i].attributes["ceil_mode"] = std::int64_t{0};
     if (all.rank_of(all.nodes[i].inputs[0]) == std::size_t{3}) widen(all, i);
   });
 }

@@ -114,7 +114,7 @@ constexpr Rule kRules[] = {
     {"channels-last", kH, "Conv, BatchNormalization and pools are channels-last",
      "crumb passes channels-last", "on three or four axes", c::layouts, c::put_channels_last},
     {"pool-axes", kH, "a MaxPool has two axes, and rounds sizes down", "give it a second axis of 1",
-     "where shapes are known", c::max_pools, c::give_pools_two_axes},
+     "where shapes are known and no window reaches beyond the end", c::max_pools, c::give_pools_two_axes},
     {"conv-attributes", kF | kH,
      "a Conv has strides, pads and group written and no auto_pad (hls4ml: kernel_shape and dilations too; "
      "FINN: a pool "

@@ -280,7 +280,9 @@ class Chooser {
         options_.choices.values_in_floats.insert(value);
     for (const Choice& choice : choices) {
       if (choice.kind != Choice::Kind::kInput) continue;
-      if (choice.cost > std::max(noise, kOfInputs)) {
+      const bool is_narrow = std::ranges::any_of(
+          choice.edges, [](const PlannedEdge& edge) { return edge.spec.number->bits < 8; });
+      if (!is_narrow && choice.cost > std::max(noise, kOfInputs)) {  // fewer bits were asked for
         refuse(choice);
       } else {
         noise += choice.cost;

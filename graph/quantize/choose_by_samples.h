@@ -2,7 +2,8 @@
 //
 // Of quantizers that a network can do without (OptionalQuantizers), and of those who take a quantized value without need, each is
 // measured alone (edge_costs.h). R is the noise over signal of the outputs with all that is needed.
-//   - An input of the graph stays in floats where it costs more than R and more than 30 dB allow (10^-3).
+//   - An input of the graph stays in floats where it costs more than R and more than 30 dB allow (10^-3); not in fewer than
+//     8 bits, which somebody asked for.
 //   - Where less than 20 dB would be left, what a product takes in stays in floats, too: the value that costs most alone, as long as that is a
 //     quarter of the noise, and of a quarter of the values at most. Not what a rule names, nor in fewer than 8 bits.
 //   - Residual sums, average pools and takers without need: the cheapest of them are quantized, as many as cost together a quarter

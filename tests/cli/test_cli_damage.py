@@ -169,7 +169,7 @@ def test_no_verb_believes_sizes_whose_sum_wraps(request, binary, repo, tmp_path)
     binary, path = request.getfixturevalue(binary), repo / "tests/fuzz/corpus/crumb/wrapping.crumb"
     out = tmp_path / "out.onnx"
     verbs = [["verify", path], ["verify", path, "--accumulator", "16"], ["inspect", path], ["inspect", path, "--json"],
-             ["cost", path], ["lint", path, "--for", "qonnx"], ["dequantize", path, "-o", out], ["compare", path, path],
+             ["cost", path], ["lint", path, "--for", "qonnx"], ["dequantize", path, "-o", tmp_path / "out"], ["compare", path, path],
              ["export", path, "--to", "qonnx", "-o", out], ["export", path, "--to", "float", "-o", out],
              ["passes", path, "infer-shapes", "-o", out]]  # fmt: skip
     for verb in verbs:

@@ -41,6 +41,7 @@ def test_each_verb_says_it(crumb, tmp_path, verb, rows):
     assert done.stderr.count("node name: dense") == (rows == 4)
     if done.returncode == 0:
         said = json.loads(crumb(*command, "--json").stdout)["notes"]
+        said = [text for text in said if "samples (--data)" not in text]  # quantize's word on weights alone
         assert [NOTE.removeprefix("note: ") in text for text in said] == [True] * (rows == 4), said
 
 
@@ -78,7 +79,9 @@ def test_operators_of_other_domains_are_named_before_anything_is_written(crumb, 
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13), h.make_opsetid(domain, 1)], ir_version=8), path)
     flags = ["--weights", "int8:channel", "-o"] if verb == "quantize" else ["--to", "qonnx", "-o"]
     done = crumb(verb, path, *flags, tmp_path / "q.onnx", status=1)
-    assert f"'{domain}'" in done.stderr and "node 'gelu' (FastGelu)" in done.stderr
+    assert f"'{domain}'" in done.stderr and "FastGelu" in done.stderr
+    if verb == "quantize":
+        assert f"node 'gelu' ({domain}::FastGelu)" in done.stderr.splitlines()[0]
     assert not (tmp_path / "q.onnx").exists()
     if verb == "quantize":
         done = crumb(verb, path, *flags, tmp_path / "d.onnx", "--to", "qcdq", status=None)

@@ -93,7 +93,7 @@ def test_todays_spelling_of_the_configuration_says_the_same(crumb, made, tmp_pat
         folder, expected = made(name)
         other = tiny.edited(folder, tiny.Variant("as it is"), tmp_path / name)
         (other / "config.json").write_bytes((folder / "config_new.json").read_bytes())
-        assert largest(exported(crumb, other, other)(expected.ids[None])[0][0], expected.prefill) <= BOUND
+        assert largest(exported(crumb, other, other.parent)(expected.ids[None])[0][0], expected.prefill) <= BOUND
 
 
 @pytest.mark.parametrize(

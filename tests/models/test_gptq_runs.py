@@ -210,11 +210,13 @@ def test_damage_never_makes_a_wrong_file(case):
         content = bytearray(kept[path])
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         case.state.mkdir(exist_ok=True)
+        case.state.chmod(0o1755)  # with the mark that a run leaves
         for other, whole in kept.items():
             other.write_bytes(content if other == path else whole)
         case.assert_whole(case.run("--resume"))
     # One that is missing: what is behind it does not count.
     case.state.mkdir(exist_ok=True)
+    case.state.chmod(0o1755)
     for path, whole in list(kept.items())[1:]:
         path.write_bytes(whole)
     done = case.run("--resume")

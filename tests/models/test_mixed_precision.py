@@ -102,7 +102,7 @@ class Oracle:
         for (w, weights), (a, activations) in itertools.product(enumerate(WEIGHTS), enumerate(ACTIVATIONS)):
             out = work / f"u{w}{a}.crumb"
             report = json.loads(crumb("quantize", self.model, "-o", out, "--weights", weights, "--activations", activations,
-                                      "--data", self.data, "--json").stdout)  # fmt: skip
+                                      "--inputs", activations.removeprefix("u"), "--method", "rounding", "--data", self.data, "--json").stdout)  # fmt: skip
             self.costs[w, a] = costs(crumb, out)[0]
             crumb("dequantize", out, "-o", work / "u.safetensors")
             rounded = safetensors.load_file(work / "u.safetensors")

@@ -201,7 +201,7 @@ def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp
         process.send_signal(end)
         process.wait(timeout=120)
         assert state.exists() and not (tmp_path / "cut/model.crumb").exists()
-        assert "its init is" in crumb(*command(made, tmp_path / "cut", *how[:-1], "zero"), status=2).stderr
+        assert "its adapter.init is" in crumb(*command(made, tmp_path / "cut", *how[:-1], "zero"), status=2).stderr
         crumb(*command(made, tmp_path / "cut", *how))
         for file in ("model.crumb", "log.jsonl"):
             assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file

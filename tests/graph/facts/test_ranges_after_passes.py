@@ -13,8 +13,9 @@ from range_makers import MAKERS
 from range_networks import GENERAL, Batch
 from test_ranges import NETWORKS, OPSETS, RUNS, SLOW, OfEngine, Runtime, Tally, claims_of, draw, extremes, of_qonnx, onnx
 
-# The engine knows all operators that the standard defines by others, so that none of the file's has to be expanded.
-CHANGES_NO_NODE = {"infer-shapes", "expand-functions"}
+# The engine knows all operators that the standard defines by others, so that none of the file's has to be expanded. The networks
+# compute in float32 (tests/cli/test_cli_half_networks.py has others).
+CHANGES_NO_NODE = {"infer-shapes", "expand-functions", "to-float32", "to-float32-keep-io"}
 
 
 def passes_of(crumb, with_engine):
