@@ -125,8 +125,9 @@ void quantize_graph(const QuantizeGraph& wish) {
   use_profile(wish.flags.profile, flags);
   Recipe asked = wish.chosen ? *wish.chosen : recipe_of(flags);
   refuse_training_fields(asked);
-  // A file that names its stages, as those that --target writes do, says all that is done: samples move no quantizers.
-  const bool is_whole = wish.chosen || (!flags.recipe.empty() && flags.stages.empty() && !asked.stages.empty());
+  // A file that names its stages, as those that --target writes do, says all: samples move no quantizers.
+  const bool is_whole =
+      wish.chosen || (!flags.recipe.empty() && flags.stages.empty() && !asked.stages.empty());
   // Profiles of hardware keep the codes of rounding, which others can compute again.
   const bool rounds_usually =
       asked.stages.empty() && !wish.flags.data.empty() && target.options.profile == Profile::kQonnx;

@@ -79,9 +79,12 @@ std::vector<BiasUse> make_room(Graph& graph, const QuantPlan& plan,
   for (const PlannedBias& bias : plan.biases) {
     const auto codes = graph.quantized.find(bias.weight);
     const Tensor* values = graph.constant(bias.value);
-    if (codes == graph.quantized.end() || !values || !planned.contains(bias.weight)) continue;
-    const PlannedConstant& weight = *planned.at(bias.weight);
-    codes->second = with_room_for(codes->second, weights.at(bias.weight), *weight.spec, *values,
+    const auto weight = planned.find(bias.weight);
+    const auto floats = weights.find(bias.weight);  // none of codes that training chose, which stay
+    if (codes == graph.quantized.end() || !values || floats == weights.end() || weight == planned.end() ||
+        !weight->second->spec)
+      continue;
+    codes->second = with_room_for(codes->second, floats->second, *weight->second->spec, *values,
                                   plan.edges[bias.edge].scale, bias.bits);
   }
   // Only now: several biases may have made the same weights' scales grow.
@@ -92,7 +95,10 @@ std::vector<BiasUse> make_room(Graph& graph, const QuantPlan& plan,
     BiasUse& use = uses.emplace_back();
     if (codes == graph.quantized.end() || !values) continue;
     const BiasValues made = quantize_bias(*values, codes->second, plan.edges[bias.edge].scale, bias.bits);
-    expect_to_fit(bias, *values, made, planned.at(bias.weight)->node);
+    if (weights.contains(bias.weight)) {
+      const auto weight = planned.find(bias.weight);
+      expect_to_fit(bias, *values, made, weight == planned.end() ? bias.made_by : weight->second->node);
+    }
     use = {.values = static_cast<std::uint64_t>(values->size()), .saturated = made.saturated};
   }
   return uses;

@@ -207,7 +207,8 @@ def test_encoders_take_arrays(crumb, minilm, tmp_path):
             for name, file in (("input_ids", "ids"), ("attention_mask", "ones"), ("token_type_ids", "zeros"))]  # fmt: skip
     crumb("export", minilm, "-o", tmp_path / "m.onnx", "--to", "float")
     recipe, spec = tmp_path / "W8A8.yaml", "'uint8:tensor:search=percentile=99.999'"  # and a rule: sums that no product takes, too
-    recipe.write_text(f"version: 1\nweights: int8\nactivations: {spec}\nrules:\n  - {{match: {{op: Add}}, activations: {spec}}}\n")
+    rule = f"{{match: {{name: '*.residual'}}, activations: {spec}}}"
+    recipe.write_text(f"version: 1\nweights: int8\nactivations: {spec}\nrules:\n  - {rule}\n")
     said = [json.loads(crumb("quantize", model, "-o", tmp_path / "q.crumb", "--recipe", recipe, "--json", *data).stdout)
             for model in (minilm, tmp_path / "m.onnx")]  # fmt: skip
     folder, graph = ({row["value"]: row["scale"] for row in one["activations"]} for one in said)

@@ -60,7 +60,7 @@ class Runs:
     def __call__(self, stages, *flags, weights="int2:channel", network="plain", form="qcdq"):
         """The report, the divergence of what onnxruntime makes of it, and these outputs."""
         said = self.crumb("quantize", self.digits / f"{network}.onnx", "-o", self.work / "q.crumb", "--weights", weights, "--data",
-                          self.digits / "made" / "calibration.npy", *(["--stages", stages] if stages else []), *flags, "--json")  # fmt: skip
+                          self.digits / "made" / "calibration.npy", "--stages", stages or "rounding", *flags, "--json")  # fmt: skip
         self.crumb("export", self.work / "q.crumb", "-o", self.work / "q.onnx", "--to", form)
         made = run(self.work / "q.onnx", self.valid)[0].astype(np.float64)
         return json.loads(said.stdout)["stages"], divergence(self.meant, made), made
