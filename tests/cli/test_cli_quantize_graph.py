@@ -436,9 +436,10 @@ rules:
     specs = {row["name"]: row["spec"] for row in report["weights"] if row["spec"]}
     assert specs == {"stem.weight": "int8:channel", "head.weight": "int8:channel", "body.weight": "int4:channel",
                      "side.weight": "int4:channel"}  # fmt: skip
-    assert {row["value"]: row["spec"] for row in report["activations"]} == {
-        "x": "int8:tensor", "c": "uint4:tensor", "e": "int8:tensor", "g": "uint4:tensor", "u": "uint4:tensor",
-        "v": "uint8:tensor"}  # fmt: skip
+    found = {row["value"]: row["spec"] for row in report["activations"]}
+    free = {"e": "int8:tensor", "s": "int8:tensor"}  # of a sum and a concatenation: samples decide
+    assert {**free, **found} == {**free, "x": "int8:tensor", "c": "uint4:tensor", "g": "uint4:tensor", "u": "uint4:tensor",
+                                 "v": "uint8:tensor"}  # fmt: skip
 
 
 # --- networks that others made ---------------------------------------------------------------------------------------

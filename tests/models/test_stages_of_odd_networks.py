@@ -137,12 +137,18 @@ def test_corrections_go_by_the_float_network_whatever_came_before(crumb, tmp_pat
         return float(np.linalg.norm(case("--weights", "int2:channel", *flags, stages=stages)[0].mean(0) - meant) / np.linalg.norm(meant))
 
     assert off("") > 0.05
+    undone = 0
     for before in ("", "outliers:share=0.1,", "low_rank:rank=4,", "gptq,", "low_rank:rank=2,outliers:share=0.02,gptq,"):
         for chain in ("bias_correction", "batch_norm", "bias_correction,bias_correction", "batch_norm,bias_correction", "bias_correction,batch_norm",
                       "bias_correction,batch_norm,bias_correction"):  # fmt: skip
-            assert off(before + chain) < 1e-5, (before, chain)
-            last = case.report["stages"][-1]
+            found, last = off(before + chain), case.report["stages"][-1]
+            if last["rolled_back"]:  # the means come right, and the outputs lose more by it
+                assert last["loss_after"] > last["loss_before"]
+                undone += 1
+                continue
+            assert found < 1e-5, (before, chain)
             assert all(layer["after"] <= max(layer["before"], 1e-9) for layer in last["layers"])
+    assert undone <= 6  # of 30
     for correction in CORRECTIONS:
         coarse = off(correction, "--set", "b0=int8:tensor", "--set", "b1=int8:tensor", "--set", "b2=int8:tensor")
         assert 1e-6 < coarse < 0.01, correction
