@@ -144,7 +144,9 @@ def draw_resize(branches, mode):
     if opset >= 18 and draw.random() < 0.4:
         sizes, attributes["axes"] = sizes[2:], [2, 3]
         if draw.random() < 0.5:
-            attributes["keep_aspect_ratio_policy"] = str(draw.choice(["not_larger", "not_smaller"]))
+            policy = str(draw.choice(["not_larger", "not_smaller"]))
+            if attributes["coordinate_transformation_mode"] != "align_corners":  # the common scale is a fraction, too
+                attributes["keep_aspect_ratio_policy"] = policy
     return branches.add("Resize", [empty, empty, branches.const(sizes, np.int64)], **attributes)
 
 
