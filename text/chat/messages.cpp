@@ -28,10 +28,12 @@ OrderedJson parse(std::string_view json, const std::string& name) {
   }
 }
 
-/// "tools" or "documents": a list, nothing where it is null.
-std::optional<OrderedJson> list_beside(const OrderedJson& value, const std::string& key,
+/// "tools" or "documents": a list, or one as text; nothing where it is null. Lines of data have other things under these names.
+std::optional<OrderedJson> list_beside(const OrderedJson& value, const std::string& key, bool is_data,
                                        const std::string& name) {
   if (value.is_null()) return std::nullopt;
+  const bool is_text = value.is_string() && OrderedJson::accept(value.get_ref<const std::string&>());
+  if (is_data && !value.is_array() && !is_text) return std::nullopt;
   const OrderedJson list =
       value.is_string() ? parse(value.get_ref<const std::string&>(), name + ": " + key) : value;
   if (!list.is_array())
@@ -46,7 +48,7 @@ OrderedJson variables_beside(const OrderedJson& parsed, bool is_data, const std:
   for (const auto& [key, value] : parsed.items()) {
     if (key == "messages" || key == "continue_final_message") continue;
     if (key == "tools" || key == "documents") {
-      if (auto list = list_beside(value, key, name)) extra[key] = *std::move(list);
+      if (auto list = list_beside(value, key, is_data, name)) extra[key] = *std::move(list);
     } else if (key == "chat_template_kwargs" && !value.is_null()) {
       if (!value.is_object()) throw Error(name + ": chat_template_kwargs: expected an object");
       for (const auto& [variable, given] : value.items()) extra[variable] = given;
