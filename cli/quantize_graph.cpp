@@ -18,6 +18,8 @@
 #include "export/write.h"
 #include "graph/onnx/write.h"
 #include "graph/passes/to_float32.h"
+#include "quant/checkpoint/checkpoint_plan.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

@@ -139,8 +139,7 @@ void widen(Graph& graph, std::size_t at) {
 void max_pools(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const std::string fault = fault_of_max_pool(subject.graph(), node);
-    if (!fault.empty())
-      report.add(node, fault, can_be_mended(subject.graph(), node));
+    if (!fault.empty()) report.add(node, fault, can_be_mended(subject.graph(), node));
   }
 }
 

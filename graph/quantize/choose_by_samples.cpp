@@ -168,8 +168,7 @@ class Chooser {
     find_scales(graph_, engine_, batches_, probe);
     for (const PlannedEdge& edge : probe.edges) fits_[key_of(edge)] = edge;
     found_notes_.assign(probe.notes.begin() + static_cast<std::ptrdiff_t>(notes), probe.notes.end());
-    const auto same = std::ranges::unique(found_notes_);
-    found_notes_.erase(same.begin(), same.end());
+    found_notes_.erase(std::unique(found_notes_.begin(), found_notes_.end()), found_notes_.end());
   }
 
   static Key key_of(const PlannedEdge& edge) { return {edge.value, edge.spec.zero != ZeroPoint::kNone}; }
