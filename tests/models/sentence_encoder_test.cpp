@@ -1,3 +1,4 @@
+#include "base/files/interrupt.h"
 #include "runtime/sentences/sentence_encoder.h"
 
 #include <doctest/doctest.h>
