@@ -1,4 +1,3 @@
-#include "base/files/interrupt.h"
 #include "runtime/sentences/sentence_encoder.h"
 
 #include <doctest/doctest.h>
@@ -7,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/files/interrupt.h"
 #include "cli/graph_inputs.h"
 #include "models/checkpoint_graph.h"
 #include "tests/models/memory_source.h"
