@@ -21,15 +21,16 @@ double exact_width(const ResizedAxis& axis) {
   return std::abs(width - out) <= kOfFloats * out ? out : width;
 }
 
-/// Where the output `i` lies in the input: in float32 as ONNX Runtime computes it, whose word decides between two elements; in the
-/// modes where it does not follow the standard's formula, in double as ONNX's reference does.
+/// Where the output `at` lies in the input: in float32 as ONNX Runtime computes it, whose word decides between two elements; in
+/// align_corners, where it does not follow the standard's formula, in double as ONNX's reference does.
 double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
   const auto i = static_cast<float>(at), in = static_cast<float>(axis.in);
-  const double width = exact_width(axis);
   const std::string& mode = rule.coordinates;
   if (mode == "asymmetric") return i / axis.scale;
-  if (mode == "align_corners")
+  if (mode == "align_corners") {
+    const double width = exact_width(axis);
     return width == 1 ? 0 : static_cast<double>(at) * static_cast<double>(axis.in - 1) / (width - 1);
+  }
   if (mode == "tf_half_pixel_for_nn") return (i + 0.5F) / axis.scale;
   if (mode == "tf_crop_and_resize") {
     const float wide = axis.scale * in;
@@ -38,8 +39,9 @@ double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t a
   }
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
   if (mode == "half_pixel_symmetric") {
-    const double offset = static_cast<double>(axis.in) / 2 * (1 - static_cast<double>(axis.out) / width);
-    return offset + (static_cast<double>(at) + 0.5) / static_cast<double>(axis.scale) - 0.5;
+    const float adjustment = static_cast<float>(axis.out) / (axis.scale * in);
+    const float offset = in / 2 * (1 - adjustment);
+    return static_cast<float>(offset + (static_cast<double>(at) + 0.5) / static_cast<double>(axis.scale) - 0.5);
   }
   return (i + 0.5F) / axis.scale - 0.5F;
 }
