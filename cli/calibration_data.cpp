@@ -57,7 +57,7 @@ std::pair<std::string, std::string> split_wish(const Graph& graph, const std::st
 }
 
 /// Samples are float32 where the network takes it and they are float64, as NumPy makes them.
-Tensor narrowed(Tensor array, const graph::Value* value) {
+Tensor narrowed(const Tensor& array, const graph::Value* value) {
   const bool narrows =
       value && value->type == graph::ElementType::kFloat && array.type() == graph::ElementType::kDouble;
   return narrows ? Tensor::floats(array.shape(), array.to_floats()) : array;

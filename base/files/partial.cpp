@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/files/mapped_file.h"
@@ -19,16 +20,16 @@ namespace {
 /// The process that holds flock's lock, as the kernel lists it: "1: FLOCK ADVISORY WRITE 1234 fe:00:5678 0 EOF". 0 where there is
 /// none, or it is of another container.
 long holder_in_list(const struct stat& info) {
+  char place[64];
+  std::snprintf(place, sizeof place, "%02x:%02x:%llu", major(info.st_dev), minor(info.st_dev),
+                static_cast<unsigned long long>(info.st_ino));
   std::ifstream list("/proc/locks");
   for (std::string line; std::getline(list, line);) {
-    long process = 0;
-    unsigned major_part = 0, minor_part = 0;
-    unsigned long long inode = 0;
     if (line.find(" -> ") != std::string::npos) continue;  // it waits
-    if (std::sscanf(line.c_str(), "%*s FLOCK %*s %*s %ld %x:%x:%llu", &process, &major_part, &minor_part,
-                    &inode) != 4)
-      continue;
-    if (inode == info.st_ino && major_part == major(info.st_dev) && minor_part == minor(info.st_dev))
+    std::istringstream words(line);
+    std::string number, kind, mode, access, file;
+    long process = 0;
+    if (words >> number >> kind >> mode >> access >> process >> file && kind == "FLOCK" && file == place)
       return process;
   }
   return 0;

@@ -152,7 +152,7 @@ void float32(const Subject& subject, Report& report) {
   const auto is_cast = [](const Node& node) { return node.is("Cast"); };
   const auto is_cast_input = [&](const std::string& input) {
     const auto consumers = subject.links().consumers(input);
-    return subject.is_for(Profile::kQonnx) &&
+    return subject.is_for(Profile::kQonnx) && !consumers.empty() &&
            std::ranges::all_of(consumers, [&](std::size_t i) { return is_cast(graph.nodes[i]); });
   };
   const auto is_end = [&](const std::string& output) {

@@ -156,8 +156,17 @@ TEST_CASE(
     CHECK(named([&](auto& net) {
             const S y = net.node("Cast", {"x"}, {{"to", std::int64_t{graph::onnx_number(type)}}});
             net.graph.values[y] = {.type = type, .shape = graph::Shape{1}};
-            net.graph.outputs = {y};
+            net.graph.outputs = {net.node("Neg", {y})};
           }) == (is_other ? Names{"Cast0"} : Names{}));
+    CHECK(named([&](auto& net) {  // a Cast at an end
+            const S y = net.node("Cast", {"x"}, {{"to", std::int64_t{graph::onnx_number(type)}}});
+            net.graph.values[y] = {.type = type, .shape = graph::Shape{1}};
+            net.graph.outputs = {y};
+          }).empty());
+    CHECK(named([&](auto& net) {  // and at a beginning
+            net.graph.values["x"].type = type;
+            net.graph.outputs = {net.node("Cast", {"x"}, {{"to", std::int64_t{1}}})};
+          }).empty());
   }
 }
 
