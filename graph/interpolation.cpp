@@ -41,7 +41,8 @@ double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t a
   if (mode == "half_pixel_symmetric") {
     const float adjustment = static_cast<float>(axis.out) / (axis.scale * in);
     const float offset = in / 2 * (1 - adjustment);
-    return static_cast<float>(offset + (static_cast<double>(at) + 0.5) / static_cast<double>(axis.scale) - 0.5);
+    return static_cast<float>(offset + (static_cast<double>(at) + 0.5) / static_cast<double>(axis.scale) -
+                              0.5);
   }
   return (i + 0.5F) / axis.scale - 0.5F;
 }

@@ -46,8 +46,7 @@ class Lowering {
       return is_identity(axes) ? values : permuted(values, shape, axes);
     };
     const bool is_small = tensor_.layout.matrix.size() < kLeastDecoded;
-    append(quantizer, is_small ? Tensor::floats(sizes, decode()) : Tensor::unread(sizes, decode),
-           layout);
+    append(quantizer, is_small ? Tensor::floats(sizes, decode()) : Tensor::unread(sizes, decode), layout);
   }
 
  private:

@@ -52,12 +52,13 @@ void expect_to_fit(const PlannedBias& bias, const Tensor& values, const BiasValu
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (std::fabs(wanted[i] - found[i]) > std::fabs(wanted[worst] - found[worst])) worst = i;
   char text[512];
-  std::snprintf(text, sizeof text,
-                "%llu of its %zu numbers are beyond int32 at the scale of input times weight, at worst number %zu, "
-                "which is %g and would be %g; weights of a channel take a larger scale for its bias where they keep "
-                "%g dB, and here they do not",
-                static_cast<unsigned long long>(made.saturated), wanted.size(), worst,
-                static_cast<double>(wanted[worst]), static_cast<double>(found[worst]), kLeastOfWeights);
+  std::snprintf(
+      text, sizeof text,
+      "%llu of its %zu numbers are beyond int32 at the scale of input times weight, at worst number %zu, "
+      "which is %g and would be %g; weights of a channel take a larger scale for its bias where they keep "
+      "%g dB, and here they do not",
+      static_cast<unsigned long long>(made.saturated), wanted.size(), worst,
+      static_cast<double>(wanted[worst]), static_cast<double>(found[worst]), kLeastOfWeights);
   throw Error("the bias " + quote_text(bias.value) + " of " + node + " does not fit: " + text +
               "; keep biases in floats (--biases keep), or leave this layer as it is (--exclude)");
 }

@@ -70,10 +70,10 @@ def crumb(binary):
     for spec in specs:
         for how, shape in (("", (2, 16)), ("zstd", (2, 512)), ("tiles", (16, 16))):  # less is not compressed, or in tiles
             with tempfile.TemporaryDirectory() as folder:
-                folder = Path(folder)
+                folder, out = Path(folder) / "model", Path(folder) / "out.crumb"
+                folder.mkdir()
                 test_reader.write_safetensors(folder / "model.safetensors", {"a.weight": f32(*shape), "a.bias": f32(5)})
                 (folder / "config.json").write_text("{}\n")
-                out = folder / "out.crumb"
                 flags = {"": [], "zstd": ["--zstd", "19"], "tiles": ["--layout", "tiles"]}[how]
                 command = [binary, "quantize", folder, "-o", out, "--weights", spec, *flags]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -406,15 +406,15 @@ def tokenizer():
     def dump(value):
         return json.dumps(value, ensure_ascii=False)
 
-    seed("json", dump(whole), "", "", "", "", text)
+    seed("json", dump(whole), "", "", "", "", "", text)
     letters = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "x": 3, "##x": 4}
     model = {"type": "WordPiece", "vocab": letters, "max_input_chars_per_word": 2**40}
-    seed("long_word", dump({"model": model}), "", "", "", "", "x" * 900)
-    seed("vocab", "", vocab, "", "", "", text)
-    seed("config", "", vocab, dump(config), dump({"unk_token": "[UNK]"}),
+    seed("long_word", dump({"model": model}), "", "", "", "", "", "x" * 900)
+    seed("vocab", "", vocab, "", "", "", "", text)
+    seed("config", "", vocab, dump(config), dump({"unk_token": "[UNK]"}), dump({"Q2": 92}),
          dump({"max_seq_length": 8, "do_lower_case": True}), text)  # fmt: skip
-    seed("all", dump(whole), vocab, dump(config | {"model_max_length": 1e30}), "{}", "{}", text)
-    seed("bytes", "", vocab, "", "", "", b"\xff\xf0\x9f\x98 \xed\xa0\x80 \xc3 a\0b \xe2\x80\x8d\xef\xbf\xbd")
+    seed("all", dump(whole), vocab, dump(config | {"model_max_length": 1e30}), "{}", "{}", "{}", text)
+    seed("bytes", "", vocab, "", "", "", "", b"\xff\xf0\x9f\x98 \xed\xa0\x80 \xc3 a\0b \xe2\x80\x8d\xef\xbf\xbd")
 
 
 def tokenizer_json():

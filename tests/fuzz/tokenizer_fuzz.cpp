@@ -11,8 +11,9 @@
 namespace crumb::testing {
 namespace {
 
-constexpr std::array<std::string_view, 5> kFiles = {"tokenizer.json", "vocab.txt", "tokenizer_config.json",
-                                                    "special_tokens_map.json", "sentence_bert_config.json"};
+constexpr std::array<std::string_view, 6> kFiles = {"tokenizer.json",        "vocab.txt",
+                                                    "tokenizer_config.json", "special_tokens_map.json",
+                                                    "added_tokens.json",     "sentence_bert_config.json"};
 constexpr char kSeparator = '\x1E';
 
 std::string_view take_part(std::string_view& rest) {
@@ -46,9 +47,9 @@ void fuzz(std::span<const std::byte> input) {
   for (std::string_view& file : files) file = take_part(rest);
   require(is_utf8(text::unicode::encode(text::unicode::decode(rest))), "decoded text is well-formed");
   const auto read = [&](std::string_view name) -> std::optional<std::string> {
-    const std::string_view file =
-        files[static_cast<std::size_t>(std::ranges::find(kFiles, name) - kFiles.begin())];
-    return file.empty() ? std::nullopt : std::optional<std::string>(file);
+    const auto at = static_cast<std::size_t>(std::ranges::find(kFiles, name) - kFiles.begin());
+    if (at == kFiles.size() || files[at].empty()) return std::nullopt;
+    return std::string(files[at]);
   };
   try {
     text::Tokenizer tokenizer = text::Tokenizer::load(read);

@@ -162,11 +162,13 @@ TEST_CASE(
             const S y = net.node("Cast", {"x"}, {{"to", std::int64_t{graph::onnx_number(type)}}});
             net.graph.values[y] = {.type = type, .shape = graph::Shape{1}};
             net.graph.outputs = {y};
-          }).empty());
+          })
+              .empty());
     CHECK(named([&](auto& net) {  // and at a beginning
             net.graph.values["x"].type = type;
             net.graph.outputs = {net.node("Cast", {"x"}, {{"to", std::int64_t{1}}})};
-          }).empty());
+          })
+              .empty());
   }
 }
 

@@ -233,11 +233,13 @@ TEST_CASE("apply: biases are whole numbers times the scale of input and weight")
     if (i < 2) CHECK(std::fabs(values[i] - before[i]) <= s / 2 * 1.00001F);
     if (i == 2) CHECK(std::fabs(code - 8388607) <= 1);  // 24 bits, cut off
   }
-  CHECK_THROWS_WITH_AS(apply(graph, [&] {
-    QuantPlan wide = plan_of(graph, "activations: uint8\nbiases: int32\n");
-    for (PlannedEdge& edge : wide.edges) edge.scale = 0.05F;
-    return wide;
-  }()), doctest::Contains("does not fit: 1 of its 3 numbers are beyond int32"), Error);
+  CHECK_THROWS_WITH_AS(apply(graph,
+                             [&] {
+                               QuantPlan wide = plan_of(graph, "activations: uint8\nbiases: int32\n");
+                               for (PlannedEdge& edge : wide.edges) edge.scale = 0.05F;
+                               return wide;
+                             }()),
+                       doctest::Contains("does not fit: 1 of its 3 numbers are beyond int32"), Error);
   CHECK(made.constant((*found)->inputs[3])->to_floats() == std::vector<float>{24});
   CHECK((*found)->int_or("narrow", 1) == 0);
   CHECK((*found)->int_or("signed", 0) == 1);
