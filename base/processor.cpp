@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "base/processor_facts.h"
 
 namespace crumb {
 namespace {
@@ -24,8 +25,9 @@ bool has_f16c() {
 }
 #endif
 
-/// The most that the processor has.
-Isa most_there() {
+}  // namespace
+
+Isa isa_there() {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return Isa::kPortable;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -35,6 +37,16 @@ Isa most_there() {
   return Isa::kPortable;
 #endif
 }
+
+bool has_vnni() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni") != 0;
+#else
+  return false;
+#endif
+}
+
+namespace {
 
 Isa most_wanted() {
   const char* wanted = std::getenv("CRUMB_ISA");
@@ -49,17 +61,13 @@ Isa most_wanted() {
 }  // namespace
 
 bool may_use(Isa isa) {
-  static const Isa most = std::min(most_wanted(), most_there());
+  static const Isa most = std::min(most_wanted(), isa_there());
   return isa <= most;
 }
 
 bool may_use_vnni() {
-#if defined(__x86_64__)
-  static const bool has_vnni = __builtin_cpu_supports("avx512vnni") != 0;
-  return has_vnni && may_use(Isa::kAvx512);
-#else
-  return false;
-#endif
+  static const bool is_there = has_vnni();
+  return is_there && may_use(Isa::kAvx512);
 }
 
 }  // namespace crumb

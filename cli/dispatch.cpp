@@ -110,6 +110,7 @@ void add_verbs(CLI::App& app) {
   add_train(app);
   add_recover(app);
   add_merge(app);
+  add_doctor(app);
 }
 
 int run(const std::vector<std::string>& arguments) {

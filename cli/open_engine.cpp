@@ -36,7 +36,7 @@ struct Library {
           std::string("executing a graph and training need LibTorch, and ") + kName +
           " cannot be opened: " + ::dlerror() +
           "; install LibTorch and build all of Crumb (scripts/setup, cmake --preset release, cmake --build "
-          "--preset release), or set CRUMB_ENGINE to that file");
+          "--preset release), or set CRUMB_ENGINE to that file; crumb doctor says what is there");
     }
     using Text = const char* (*)();
     const auto interface = reinterpret_cast<Text>(::dlsym(handle, "crumb_engine_interface"));
@@ -66,6 +66,20 @@ const Library& library() {
 }
 
 }  // namespace
+
+EngineState engine_state() {
+  const char* const named = std::getenv("CRUMB_ENGINE");
+  EngineState state{.path = find_library(), .is_named = named != nullptr, .is_there = false};
+  std::error_code error;
+  state.is_there = fs::exists(state.path, error);
+  try {
+    state.libtorch = &library().get<const char>("crumb_engine_libtorch");
+    state.path = library().path;
+  } catch (const Error& fault) {
+    state.fault = fault.what();
+  }
+  return state;
+}
 
 graph::Engine& open_engine() {
   static auto& engine = library().get<graph::Engine>("crumb_engine");

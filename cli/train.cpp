@@ -1,7 +1,6 @@
 // crumb train: a float network, the same with quantizers in the loop, and the files that it ends in.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <limits>
@@ -10,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "base/text/number.h"
+#include "cli/data_folder.h"
 #include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -47,19 +47,6 @@ struct TrainOptions {
   std::uint64_t seed = 0;
   bool all_layers = false, float_only = false, restart = false, json = false;
 };
-
-/// Where data sets lie: the flag, CRUMB_DATA, or what scripts/setup filled.
-fs::path data_folder(const std::string& flag) {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value ? fs::path(value) : fs::path();
-  };
-  if (!flag.empty()) return flag;
-  if (const fs::path data = variable("CRUMB_DATA"); !data.empty()) return data;
-  if (const fs::path cache = variable("CRUMB_CACHE"); !cache.empty()) return cache / "data";
-  if (const fs::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "crumb" / "data";
-  return variable("HOME") / ".cache" / "crumb" / "data";
-}
 
 /// With four bits where it has eight.
 std::string in_four_bits(const SpecOrKeep& spec) {

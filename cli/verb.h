@@ -33,6 +33,7 @@ void add_convert(CLI::App& app);
 void add_train(CLI::App& app);
 void add_recover(CLI::App& app);
 void add_merge(CLI::App& app);
+void add_doctor(CLI::App& app);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);

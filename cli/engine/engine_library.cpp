@@ -7,6 +7,7 @@
 #define CRUMB_SEEN extern "C" __attribute__((visibility("default")))
 
 CRUMB_SEEN const char* crumb_engine_interface() { return CRUMB_ENGINE_INTERFACE; }
+CRUMB_SEEN const char* crumb_engine_libtorch() { return CRUMB_LIBTORCH_VERSION; }
 CRUMB_SEEN crumb::graph::Engine* crumb_engine() { return &crumb::libtorch::engine(); }
 CRUMB_SEEN crumb::analysis::RegisterEngine* crumb_register_engine() {
   return &crumb::libtorch::register_engine();

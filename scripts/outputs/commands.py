@@ -11,7 +11,7 @@ TOOLS = ["finn", "hls4ml", "qonnx", "onnxruntime"]
 PASSES = ["infer-shapes", "expand-functions", "fold-constants", "plain-constants", "fold-batch-norm", "fold-norms", "gemm-to-matmul",
           "matmul-to-gemm", "extract-conv-bias", "remove-identities", "fold-transposes", "channels-last", "channels-last-inputs",
           "unroll-recurrent", "readable-names", "to-float32", "to-float32-keep-io", "opset-13", "opset-17", "opset-21", "tidy"]  # fmt: skip
-LEFT_OUT = {"bench": "it prints times", "sweep": "its tables hold times; its files are those of quantize"}
+LEFT_OUT = {"bench": "it prints times", "doctor": "it prints where files lie", "sweep": "its tables hold times; its files are those of quantize"}
 
 
 class Refusable(list):

@@ -13,7 +13,7 @@ import pytest
 from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors
 
 VERBS = """quantize sweep inspect verify dequantize compare formats recipe embed generate perplexity tokenize detokenize agree run bench lint cost passes export
-convert train recover merge""".split()
+convert train recover merge doctor""".split()
 
 
 @pytest.fixture(scope="module")
