@@ -76,7 +76,7 @@ def test_a_bare_machine(bare):
 
 @pytest.mark.parametrize("job", [
     ["passes", "{digits}", "-o", "{out}", "fold-constants"],
-    ["run", "{digits}", "--engine", "libtorch", "--input", "{x}"],
+    ["run", "{digits}", "--engine", "libtorch", "--input", "{x}", "--output", "{out}"],
     ["bench", "{digits}", "--against", "libtorch", "--seconds", "0.01"],
 ])  # fmt: skip
 def test_what_a_bare_machine_cannot_do_is_what_is_said(bare, repo, tmp_path, job):
