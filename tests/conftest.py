@@ -6,6 +6,7 @@ Test files are named tests/<room>/test_<what>.py; their names must differ even a
 import importlib.util
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,21 @@ def repo() -> Path:
 
 
 @pytest.fixture(scope="session")
+def networks(tmp_path_factory) -> Path:
+    """A folder of NAME.onnx that others made, some with samples (tests/zoo/qonnx_networks.py); skips without qonnx."""
+    sys.path.insert(0, str(REPO / "tests" / "zoo"))
+    import qonnx_networks
+
+    if qonnx_networks.package() is None:
+        pytest.skip("qonnx is not installed (scripts/setup tests)")
+    folder = tmp_path_factory.mktemp("networks")
+    qonnx_networks.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder `shared` beside the repository; skips where it is absent."""
+    """The folder `shared` beside the repository, of which tests may take more than they need; skips where it is absent."""
     path = REPO.parent / "shared"
     if not path.is_dir():
         pytest.skip("there is no folder ../shared")

@@ -1,8 +1,8 @@
-"""The files that commands are run on: what is drawn, ../shared/onnx, and the installed MiniLM."""
+"""The files that commands are run on: what is drawn, networks of others (tests/zoo), and the installed MiniLM."""
 
 import importlib.util
 import json
-import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,8 @@ from outputs.checkpoint import checkpoint, write_safetensors
 from outputs.decoder import write_decoders
 from outputs.graphs import network, plain, recurrent, untidy
 
-SHARED = Path(__file__).resolve().parents[3] / "shared/onnx"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "zoo"))
+import qonnx_networks  # noqa: E402
 
 
 def minilm():
@@ -48,8 +49,7 @@ def write_inputs(folder):
     np.save(folder / "vectors.npy", vectors)
     np.save(folder / "near.npy", vectors + rng.normal(0, 0.3, vectors.shape).astype(np.float32))
     write_decoders(folder, rng)
-    for path in sorted(SHARED.glob("*")) if SHARED.is_dir() else []:
-        if path.is_file() and path.suffix in {".onnx", ".npy"}:
-            shutil.copy(path, folder / path.name)
+    if qonnx_networks.package() is not None:
+        qonnx_networks.write(folder)
     if source := minilm():
         (folder / "minilm").symlink_to(source)

@@ -39,14 +39,8 @@ def packed(crumb, tmp_path):
 
 
 @pytest.fixture
-def network(shared):
-    def find(name):
-        path = shared / "onnx" / (name + ".onnx")
-        if not path.exists():
-            pytest.skip(f"{path} is not there")
-        return path
-
-    return find
+def network(networks):
+    return lambda name: networks / f"{name}.onnx"
 
 
 def random_inputs(model, folder):

@@ -21,13 +21,6 @@ MODELS = [
 ]
 
 
-def model_file(shared, name):
-    path = shared / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{name}.onnx is not there")
-    return path
-
-
 def rectangles(root):
     """x, y, width, height of every box."""
     boxes = []
@@ -52,9 +45,9 @@ def check_svg(text):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_svg_is_sound_and_the_same_every_time(crumb, shared, tmp_path, name):
+def test_svg_is_sound_and_the_same_every_time(crumb, networks, tmp_path, name):
     for out in ("a.svg", "b.svg"):
-        crumb("inspect", model_file(shared, name), "--svg", tmp_path / out)
+        crumb("inspect", networks / f"{name}.onnx", "--svg", tmp_path / out)
     text = (tmp_path / "a.svg").read_text()
     assert text == (tmp_path / "b.svg").read_text()
     root, boxes = check_svg(text)
@@ -63,8 +56,8 @@ def test_svg_is_sound_and_the_same_every_time(crumb, shared, tmp_path, name):
     assert f"{name}.onnx" in shown
 
 
-def test_quantizers_are_coloured_by_their_bits(crumb, shared, tmp_path):
-    crumb("inspect", model_file(shared, "espcn_subpixel_quant"), "--svg", tmp_path / "a.svg")
+def test_quantizers_are_coloured_by_their_bits(crumb, networks, tmp_path):
+    crumb("inspect", networks / "espcn_subpixel_quant.onnx", "--svg", tmp_path / "a.svg")
     root, _ = check_svg((tmp_path / "a.svg").read_text())
     shown = [element.text for element in root.iter(f"{SVG}text")]
     assert shown.count("Quant uint4") == 3 and shown.count("Quant uint8") == 1
@@ -75,21 +68,21 @@ def test_quantizers_are_coloured_by_their_bits(crumb, shared, tmp_path):
     assert strokes.count(legend["8 bits"]) == 1 + 1
 
 
-def test_text_of_a_quantized_network(crumb, shared):
-    text = crumb("inspect", model_file(shared, "TFC_2W2A")).stdout
+def test_text_of_a_quantized_network(crumb, networks):
+    text = crumb("inspect", networks / "TFC_2W2A.onnx").stdout
     assert "ONNX graph" in text and "31 nodes" in text
     assert text.count("-> Quant int2 ->") == 4
     assert "MatMul_20  [784, 64] Quant int2" in text
     assert "● input  0" in text and "● output  90" in text
 
 
-def test_branches_have_lanes(crumb, shared):
-    text = crumb("inspect", model_file(shared, "residual_block_clean")).stdout
+def test_branches_have_lanes(crumb, networks):
+    text = crumb("inspect", networks / "residual_block_clean.onnx").stdout
     assert "├─╮\n│ ● Conv" in text and "├─╯\n" in text
 
 
-def test_json(crumb, shared):
-    found = json.loads(crumb("inspect", model_file(shared, "TFC_2W2A"), "--json").stdout)
+def test_json(crumb, networks):
+    found = json.loads(crumb("inspect", networks / "TFC_2W2A.onnx", "--json").stdout)
     assert found["kind"] == "onnx graph"
     assert found["inputs"] == [{"name": "0", "type": "float", "shape": [1, 1, 28, 28], "data_type": "FLOAT32"}]
     assert found["operators"]["MatMul"] == 4 and found["operators"]["qonnx.custom_op.general::Quant"] == 8
@@ -115,8 +108,8 @@ def most_at_a_time(values, steps):
 
 
 @pytest.mark.parametrize("name", [DIGITS, "TFC_1W1A", "TFC_2W2A", "espcn_subpixel_quant", "residual_block_clean", "sdp_float"])
-def test_memory_of_a_run(crumb, shared, name):
-    found = memory(crumb, name if isinstance(name, Path) else model_file(shared, name))
+def test_memory_of_a_run(crumb, networks, name):
+    found = memory(crumb, name if isinstance(name, Path) else networks / f"{name}.onnx")
     values, steps = found["values"], found["steps"]
     assert found["most_at_a_time"] == most_at_a_time(values, steps) <= found["arena"]
     assert found["one_after_the_other"] == sum(v["bytes"] for v in values)
@@ -151,19 +144,19 @@ def test_memory_is_for_graphs_that_the_runtime_takes(crumb, tmp_path):
     assert "--memory" in crumb("inspect", tmp_path / "x.npy", "--memory", status=2).stderr
 
 
-def test_tensors_only_shows_a_checkpoint(crumb, shared):
-    path = model_file(shared, "TFC_2W2A")
+def test_tensors_only_shows_a_checkpoint(crumb, networks):
+    path = networks / "TFC_2W2A.onnx"
     found = json.loads(crumb("inspect", path, "--tensors-only", "--json").stdout)
     assert found["kind"] != "onnx graph" and found["tensors"]
     assert crumb("inspect", path, "--tensors-only", "--svg", "x.svg", status=2).stderr.startswith("crumb: --graph, --svg")
     assert "tensor" in crumb("inspect", path, "--tensors").stdout
 
 
-def test_the_picture_never_replaces_the_model(crumb, shared, tmp_path):
+def test_the_picture_never_replaces_the_model(crumb, networks, tmp_path):
     copy = tmp_path / "m.onnx"
-    copy.write_bytes(model_file(shared, "TFC_2W2A").read_bytes())
+    copy.write_bytes((networks / "TFC_2W2A.onnx").read_bytes())
     crumb("inspect", copy, "--svg", copy, status=2)
-    assert copy.read_bytes() == model_file(shared, "TFC_2W2A").read_bytes()
+    assert copy.read_bytes() == (networks / "TFC_2W2A.onnx").read_bytes()
 
 
 def test_names_are_text_in_pictures(crumb, tmp_path):

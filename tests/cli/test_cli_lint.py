@@ -1,4 +1,4 @@
-"""crumb lint as a command: what it prints, its exit codes, files that are never overwritten, and the shared models."""
+"""crumb lint as a command: what it prints, its exit codes, files that are never overwritten, and networks of others."""
 
 import json
 
@@ -46,10 +46,8 @@ def test_text_is_a_line_a_finding_and_a_count(crumb, small):
     ]
 
 
-def test_findings_are_sorted(crumb, shared, tmp_path):
-    path = shared / "onnx" / "TFC_2W2A.onnx"
-    if not path.is_file():
-        pytest.skip("the shared models are absent")
+def test_findings_are_sorted(crumb, networks, tmp_path):
+    path = networks / "TFC_2W2A.onnx"
     findings = json.loads(crumb("lint", path, "--for", "finn", "--json", status=1).stdout)["findings"]
     keys = [(f["rule"], f["node"], f["message"], f["fixable"]) for f in findings]
     assert keys == sorted(keys)
@@ -107,7 +105,7 @@ def test_names_do_not_steer_a_terminal(crumb, tmp_path):
         assert "\x1b" not in crumb("lint", path, "--for", "qonnx", *options, status=1).stdout
 
 
-SHARED = {  # rules that must be among those found, by file and profile
+BROKEN = {  # rules that must be among those found, by file and profile
     ("TFC_2W2A", "finn"): {"legacy-domain", "domain-import", "initializer-input", "weight-transpose"},
     ("TFC_2W2A", "hls4ml"): {"legacy-domain", "operator", "reshape-target"},
     ("espcn_nn_resize_quant", "finn"): {"conv-bias", "legacy-domain"},
@@ -119,13 +117,11 @@ SHARED = {  # rules that must be among those found, by file and profile
 }
 
 
-@pytest.mark.parametrize(("file", "profile"), SHARED)
-def test_shared_models_break_the_rules_they_are_known_to_break(crumb, shared, file, profile):
-    path = shared / "onnx" / f"{file}.onnx"
-    if not path.is_file():
-        pytest.skip("the shared models are absent")
+@pytest.mark.parametrize(("file", "profile"), BROKEN)
+def test_networks_of_others_break_the_rules_they_are_known_to_break(crumb, networks, file, profile):
+    path = networks / f"{file}.onnx"
     findings = json.loads(crumb("lint", path, "--for", profile, "--json", status=1).stdout)["findings"]
-    assert {f["rule"] for f in findings} >= SHARED[file, profile]
+    assert {f["rule"] for f in findings} >= BROKEN[file, profile]
 
 
 def first_input(model):
@@ -148,11 +144,9 @@ def execute(model, samples):
 @pytest.mark.parametrize("file", ["TFC_2W2A", "TFC_1W2A", "TFC_1W1A", "espcn_nn_resize_quant",
                                   pytest.param("espcn_subpixel_quant", marks=pytest.mark.slow), "floatquant_fp8_e4m3", "mnist_conv_float", "eltwise_chanlast_testcase",
                                   "residual_block_clean", "tfc_1w1a_multithreshold"])  # fmt: skip
-def test_fixing_shared_models_keeps_their_numbers(crumb, shared, tmp_path, file, profile):
+def test_fixing_networks_of_others_keeps_their_numbers(crumb, networks, tmp_path, file, profile):
     pytest.importorskip("qonnx")
-    path = shared / "onnx" / f"{file}.onnx"
-    if not path.is_file():
-        pytest.skip("the shared models are absent")
+    path = networks / f"{file}.onnx"
     fixed = tmp_path / "fixed.onnx"
     before = json.loads(crumb("lint", path, "--for", profile, "--json", status=None).stdout)["findings"]
     left = json.loads(crumb("lint", path, "--for", profile, "--fix", fixed, "--json", status=None).stdout)["findings"]

@@ -149,13 +149,11 @@ def test_passes_with_an_engine(crumb, onnx, engine, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [*WITHOUT, "all"])
-def test_quantized_networks_stay(crumb, onnx, shared, tmp_path, name):
+def test_quantized_networks_stay(crumb, onnx, networks, tmp_path, name):
     execute = pytest.importorskip("qonnx.core.onnx_exec").execute_onnx
     wrapper = pytest.importorskip("qonnx.core.modelwrapper").ModelWrapper
     cleanup = pytest.importorskip("qonnx.util.cleanup").cleanup_model
-    model = shared / "onnx" / "TFC_2W2A.onnx"
-    if not model.is_file():
-        pytest.skip("TFC_2W2A.onnx is not there")
+    model = networks / "TFC_2W2A.onnx"
     crumb("passes", model, "-o", tmp_path / "after.onnx", *(WITHOUT if name == "all" else [name]))
     x = np.random.default_rng(5).uniform(size=(1, 1, 28, 28)).astype(np.float32)
     outputs = []

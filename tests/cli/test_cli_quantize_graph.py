@@ -446,12 +446,12 @@ rules:
 
 
 @engine_needed
-def test_the_mnist_network(quantize, crumb, shared, tmp_path):
-    model = shared / "onnx/mnist_conv_float.onnx"
+def test_the_mnist_network(quantize, crumb, networks, tmp_path):
+    model = networks / "mnist_conv_float.onnx"
     proto = onnx.load(model)
     shape = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]
     tensor = onnx.TensorProto()
-    tensor.ParseFromString((shared / "onnx/mnist_conv_float.input_0.pb").read_bytes())
+    tensor.ParseFromString((networks / "mnist_conv_float.input_0.pb").read_bytes())
     sample = nh.to_array(tensor)
     noise = np.random.default_rng(1).uniform(-20, 20, (15, *sample.shape[1:])).astype(np.float32)
     np.save(tmp_path / "x.npy", np.concatenate([sample, np.clip(sample + noise, 0, 255)]).reshape(-1, *shape[1:]))
@@ -464,15 +464,15 @@ def test_the_mnist_network(quantize, crumb, shared, tmp_path):
 
 @engine_needed
 @pytest.mark.parametrize("name", ["espcn_subpixel_float", "espcn_nn_resize_float"])
-def test_super_resolution(quantize, shared, tmp_path, name):
+def test_super_resolution(quantize, networks, tmp_path, name):
     tensor = onnx.TensorProto()
-    tensor.ParseFromString((shared / "onnx/espcn_input_0.pb").read_bytes())
+    tensor.ParseFromString((networks / "espcn_input_0.pb").read_bytes())
     image = nh.to_array(tensor)
-    shape = [d.dim_value for d in onnx.load(shared / f"onnx/{name}.onnx").graph.input[0].type.tensor_type.shape.dim]
+    shape = [d.dim_value for d in onnx.load(networks / f"{name}.onnx").graph.input[0].type.tensor_type.shape.dim]
     height, width = (size or 32 for size in shape[2:])  # its pieces, as large as the network takes
     pieces = [image[:, :, i : i + height, j : j + width] for i in range(0, 97, 32) for j in range(0, 97, 32)]
     np.save(tmp_path / "x.npy", np.concatenate(pieces if height <= 32 else [image]))
-    report, made = quantize(shared / f"onnx/{name}.onnx", "--scheme", "W8A8", "--data", tmp_path / "x.npy")
+    report, made = quantize(networks / f"{name}.onnx", "--scheme", "W8A8", "--data", tmp_path / "x.npy")
     assert report["outputs"][0]["sqnr_db"] > 25
     codes = {row["name"]: row for row in report["weights"] if row["spec"]}
     assert len(codes) >= 3 and all(row["sqnr_db"] > 30 for row in codes.values())

@@ -295,15 +295,13 @@ def test_a_raised_code_in_a_packed_file_overflows_the_certified_width(crumb, run
     assert f"output channel {channel}" in fires(run, tmp_path / "w", name, bits)
 
 
-SHARED = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "tfc_1w1a_multithreshold", "espcn_nn_resize_quant",
+OTHERS = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "tfc_1w1a_multithreshold", "espcn_nn_resize_quant",
           "espcn_subpixel_quant"]
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_shared_networks_in_wide_registers(crumb, run, shared, tmp_path, name):
-    path = shared / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not there")
+@pytest.mark.parametrize("name", OTHERS)
+def test_networks_of_others_in_wide_registers(crumb, run, networks, tmp_path, name):
+    path = networks / f"{name}.onnx"
     shape = [dim.dim_value for dim in onnx.load(path).graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(5).uniform(-1, 1, shape).astype(np.float32)
     plain, wide = run(path, x), run(path, x, "--accumulator", 32)

@@ -52,8 +52,8 @@ def test_run_says_it_before_it_fails(crumb, engine, tmp_path):
     assert done.stderr.index(NOTE) < done.stderr.index("crumb: ")
 
 
-def test_networks_that_agree_with_themselves_get_no_note(crumb, shared):
-    for path in sorted((shared / "onnx").glob("*.onnx")):
+def test_networks_that_agree_with_themselves_get_no_note(crumb, networks):
+    for path in sorted(networks.glob("*.onnx")):
         assert NOTE not in crumb("cost", path, status=None).stderr, path
 
 

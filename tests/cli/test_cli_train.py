@@ -437,9 +437,9 @@ def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
     assert "binary" in grid or "zero" in grid
 
 
-def test_quantizing_without_training_refuses_what_is_for_training(crumb, shared, tmp_path):
+def test_quantizing_without_training_refuses_what_is_for_training(crumb, networks, tmp_path):
     (tmp_path / "r.yaml").write_text("weights: int4\naccumulator: 12\n")
-    model = next(path for path in sorted(shared.rglob("*.onnx")))
+    model = networks / "mnist_conv_float.onnx"
     for flags in ([], ["--tensors-only"]):
         done = crumb("quantize", model, "-o", tmp_path / "o.crumb", "--recipe", tmp_path / "r.yaml", *flags, status=2)
         assert "training" in done.stderr and "12:a2q_plus" in done.stderr

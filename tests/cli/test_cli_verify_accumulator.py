@@ -1,4 +1,4 @@
-"""crumb verify --accumulator against sums that NumPy counts, on shared and made networks, in every form of file."""
+"""crumb verify --accumulator against sums that NumPy counts, on networks of others and made ones, in every form of file."""
 
 import json
 import struct
@@ -387,7 +387,7 @@ def test_witnesses_of_every_kind_of_layer(crumb, tmp_path, name):
     assert (most, least) == (row["worst_max"], row["worst_min"])
 
 
-SHARED = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A"]
+ZOO = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A"]
 
 
 def quantized_by_numpy(model, value, known):
@@ -406,11 +406,9 @@ def quantized_by_numpy(model, value, known):
     return np.clip(np.rint(number[0] / number[1] + number[2]), -most - (1 - narrow), most).astype(int)
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_shared_networks(crumb, shared, tmp_path, name):
-    path = shared / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not there")
+@pytest.mark.parametrize("name", ZOO)
+def test_networks_of_the_zoo(crumb, networks, tmp_path, name):
+    path = networks / f"{name}.onnx"
     model = onnx.load(path)
     known = {tensor.name: nh.to_array(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:

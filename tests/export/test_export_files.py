@@ -16,18 +16,11 @@ FLOAT = ["mnist_conv_float", "espcn_nn_resize_float", "espcn_subpixel_float", "r
 QONNX = "qonnx.custom_op.general"
 
 
-def shared_model(shared, name):
-    path = shared / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not there")
-    return path
-
-
-def sample(shared, path):
+def sample(networks, path):
     """Of an image where the model takes one: behind noise, each step of a quantizer is many behind the next ones."""
     value = onnx.load(path).graph.input[0]
     shape = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
-    image = numpy_helper.to_array(onnx.load_tensor(shared / "onnx" / "espcn_input_0.pb"))
+    image = numpy_helper.to_array(onnx.load_tensor(networks / "espcn_input_0.pb"))
     return image if list(image.shape) == shape else np.random.default_rng(42).random(shape).astype(np.float32)
 
 
@@ -48,21 +41,21 @@ def by_onnxruntime(path, x):
 
 
 @pytest.mark.parametrize("name", QUANTIZED + FLOAT)
-def test_qonnx_runs_what_is_exported_for_it(crumb, check_agree, shared, tmp_path, name):
-    source = shared_model(shared, name)
+def test_qonnx_runs_what_is_exported_for_it(crumb, check_agree, networks, tmp_path, name):
+    source = networks / f"{name}.onnx"
     out = tmp_path / "out.onnx"
     crumb("export", source, "-o", out, "--to", "qonnx")
     onnx.checker.check_model(onnx.load(out))
     crumb("lint", out, "--for", "qonnx")
-    x = sample(shared, source)
+    x = sample(networks, source)
     want = by_onnxruntime(source, x) if name in FLOAT else by_qonnx(source, x, clean=True)
     check_agree(source, x, by_qonnx(out, x), want)
 
 
 @pytest.mark.parametrize("name", QUANTIZED + FLOAT)
-def test_onnxruntime_runs_what_is_exported_for_it(crumb, check_agree, shared, tmp_path, name):
-    source = shared_model(shared, name)
-    x = sample(shared, source)
+def test_onnxruntime_runs_what_is_exported_for_it(crumb, check_agree, networks, tmp_path, name):
+    source = networks / f"{name}.onnx"
+    x = sample(networks, source)
     want = by_onnxruntime(source, x) if name in FLOAT else by_qonnx(source, x, clean=True)
     for form in ("qcdq", "float"):
         out = tmp_path / f"{form}.onnx"
@@ -75,12 +68,12 @@ def test_onnxruntime_runs_what_is_exported_for_it(crumb, check_agree, shared, tm
 
 
 @pytest.mark.parametrize("name", QUANTIZED + FLOAT)
-def test_a_packed_file_computes_what_its_network_does(crumb, shared, tmp_path, name):
-    source, packed = shared_model(shared, name), tmp_path / "packed.crumb"
+def test_a_packed_file_computes_what_its_network_does(crumb, networks, tmp_path, name):
+    source, packed = networks / f"{name}.onnx", tmp_path / "packed.crumb"
     done = crumb("export", source, "-o", packed, "--to", "packed")
     assert "read back, all numbers are the same" in done.stdout
     crumb("verify", packed)
-    np.save(tmp_path / "x.npy", sample(shared, source))
+    np.save(tmp_path / "x.npy", sample(networks, source))
     made = {}
     for model in (source, packed):
         crumb("run", model, "--engine", "runtime", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
@@ -94,8 +87,8 @@ def test_a_packed_file_computes_what_its_network_does(crumb, shared, tmp_path, n
     assert again[0] == again[1] and bool(again[0]) == (name in QUANTIZED)
 
 
-def test_packed_files_are_crumb_files_and_have_no_operator_set(crumb, shared, tmp_path):
-    source = shared_model(shared, "mnist_conv_float")
+def test_packed_files_are_crumb_files_and_have_no_operator_set(crumb, networks, tmp_path):
+    source = networks / "mnist_conv_float.onnx"
     said = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "packed", status=2).stderr
     assert "a packed file, give a name that ends in .crumb" in said
     said = crumb("export", source, "-o", tmp_path / "o.crumb", "--to", "qonnx", status=2).stderr
@@ -124,9 +117,9 @@ def quantizers(path):
 
 @pytest.mark.parametrize("name", ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "espcn_nn_resize_quant", "espcn_subpixel_quant"])
 @pytest.mark.parametrize("flags", [[], ["--weights-as-float"], ["--opset", "21", "--native-types"]])
-def test_there_and_back_keeps_every_integer(crumb, shared, tmp_path, name, flags):
+def test_there_and_back_keeps_every_integer(crumb, networks, tmp_path, name, flags):
     first, there, back = (tmp_path / file for file in ("first.onnx", "there.onnx", "back.onnx"))
-    crumb("convert", shared_model(shared, name), first, "--to", "qonnx")
+    crumb("convert", networks / f"{name}.onnx", first, "--to", "qonnx")
     crumb("convert", first, there, "--to", "qcdq", *flags)
     crumb("convert", there, back, "--to", "qonnx")
     assert quantizers(first) == quantizers(back)
@@ -164,14 +157,14 @@ def test_every_weight_is_rounded_to_nearest_whatever_its_file_says(crumb, tmp_pa
     assert any(t.dtype == np.int8 and t.shape == (6, 4) and (t == floor).all() for t in stored)
 
 
-def test_integer_view_and_accumulators(crumb, check_agree, shared, tmp_path):
-    source = shared_model(shared, "TFC_2W2A")
+def test_integer_view_and_accumulators(crumb, check_agree, networks, tmp_path):
+    source = networks / "TFC_2W2A.onnx"
     out, config = tmp_path / "out.onnx", tmp_path / "acc.json"
     crumb("export", source, "-o", out, "--to", "qonnx", "--integer-view", "--accumulator-config", config)
     for op, _, scale, _, levels in quantizers(out):
         assert op == "Quant" and scale == 1
         assert levels is None or set(np.unique(levels)) <= {-1, 0, 1}
-    x = sample(shared, source)
+    x = sample(networks, source)
     check_agree(source, x, by_qonnx(out, x), by_qonnx(source, x, clean=True))
 
     crumb("export", source, "-o", out, "--to", "qonnx", "--accumulator-config", config)
@@ -220,16 +213,16 @@ def test_accumulators_in_the_words_of_hls4ml(crumb, tmp_path, signed, scales, ex
     assert told["hls4ml"]["LayerName"][layer]["Precision"] == {"accum": wanted, "result": wanted}
 
 
-def test_profiles(crumb, check_agree, shared, tmp_path):
+def test_profiles(crumb, check_agree, networks, tmp_path):
     for name in ("TFC_2W2A", "espcn_nn_resize_quant"):
-        source = shared_model(shared, name)
+        source = networks / f"{name}.onnx"
         out = tmp_path / "finn.onnx"
         crumb("export", source, "-o", out, "--to", "qonnx", "--profile", "finn")
         crumb("lint", out, "--for", "finn")
         crumb("lint", out, "--for", "qonnx")
-        x = sample(shared, source)
+        x = sample(networks, source)
         check_agree(source, x, by_qonnx(out, x), by_qonnx(source, x, clean=True))
-    done = crumb("export", shared_model(shared, "floatquant_fp8_e4m3"), "-o", tmp_path / "no.onnx", "--to", "qonnx",
+    done = crumb("export", networks / "floatquant_fp8_e4m3.onnx", "-o", tmp_path / "no.onnx", "--to", "qonnx",
                  "--profile", "finn", status=1)
     assert "FINN has no FloatQuant" in done.stderr and not (tmp_path / "no.onnx").exists()
 
@@ -240,8 +233,8 @@ activations: uint8:tensor:scale=e8m0
 """
 
 
-def test_a_quantized_cnn_for_every_profile(crumb, check_agree, engine, shared, tmp_path):
-    source = shared_model(shared, "mnist_conv_float")
+def test_a_quantized_cnn_for_every_profile(crumb, check_agree, engine, networks, tmp_path):
+    source = networks / "mnist_conv_float.onnx"
     x = np.random.default_rng(1).integers(0, 256, (16, 1, 28, 28)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "r.yaml").write_text(RECIPE)
@@ -258,8 +251,8 @@ def test_a_quantized_cnn_for_every_profile(crumb, check_agree, engine, shared, t
             check_agree(tmp_path / "qonnx.onnx", image[None], by_qonnx(out, image[None]), expected[None])
 
 
-def test_wrong_usage(crumb, shared, tmp_path):
-    source = shared_model(shared, "TFC_2W2A")
+def test_wrong_usage(crumb, networks, tmp_path):
+    source = networks / "TFC_2W2A.onnx"
     done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "qcqd", status=2)
     assert "qcdq" in done.stderr
     done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "float", "--profile", "finn", status=2)
@@ -278,11 +271,11 @@ def test_wrong_usage(crumb, shared, tmp_path):
     assert not any(tmp_path.glob("o.*"))
 
 
-def test_no_output_overwrites_an_input(crumb, engine, shared, tmp_path):
-    source = shared_model(shared, "TFC_2W2A")
+def test_no_output_overwrites_an_input(crumb, engine, networks, tmp_path):
+    source = networks / "TFC_2W2A.onnx"
     model = tmp_path / "m.onnx"
     model.write_bytes(source.read_bytes())
-    np.save(tmp_path / "x.npy", sample(shared, source))
+    np.save(tmp_path / "x.npy", sample(networks, source))
     before = {path: path.read_bytes() for path in (model, tmp_path / "x.npy")}
     out = tmp_path / "o.onnx"
     crumb("export", model, "-o", out, "--to", "qonnx", "--accumulator-config", model, status=2)

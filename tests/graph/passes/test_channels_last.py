@@ -229,11 +229,9 @@ REAL = ["mnist_conv_float", "espcn_nn_resize_float", "espcn_nn_resize_quant", "e
         "espcn_subpixel_quant", "residual_block_clean", "eltwise_chanlast_testcase"]  # fmt: skip
 
 
-def real(crumb, shared, folder, name):
+def real(crumb, networks, folder, name):
     """A real file, the same channels-last, and an input."""
-    before, after = shared / "onnx" / f"{name}.onnx", folder / "after.onnx"
-    if not before.is_file():
-        pytest.skip(f"{before} is not there")
+    before, after = networks / f"{name}.onnx", folder / "after.onnx"
     crumb("passes", before, "-o", after, "channels-last")
     model = load(after)
     check_layout(model)
@@ -248,14 +246,14 @@ def check_near(name, expected, found):
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_files_stay(crumb, engine, shared, tmp_path, name):
-    before, after, x = real(crumb, shared, tmp_path, name)
+def test_real_files_stay(crumb, engine, networks, tmp_path, name):
+    before, after, x = real(crumb, networks, tmp_path, name)
     check_near(name, run(crumb, before, x, tmp_path), run(crumb, after, x, tmp_path))
 
 
 @pytest.mark.parametrize("name", ["residual_block_clean", "eltwise_chanlast_testcase"])
-def test_qonnx_computes_the_same_of_real_files(crumb, shared, tmp_path, name):
+def test_qonnx_computes_the_same_of_real_files(crumb, networks, tmp_path, name):
     pytest.importorskip("qonnx")
-    before, after, x = real(crumb, shared, tmp_path, name)
+    before, after, x = real(crumb, networks, tmp_path, name)
     x = np.rint(255 * x)  # an input that is said to be uint8 must be
     check_near(name, qonnx_run(before, x), qonnx_run(after, x))

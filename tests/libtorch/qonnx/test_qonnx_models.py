@@ -1,4 +1,4 @@
-"""The real files of ../shared/onnx: their reference outputs, and for the others what qonnx and onnxruntime compute."""
+"""Networks of others: the outputs that their packages give with them, and what qonnx and onnxruntime compute."""
 
 import numpy as np
 import onnx
@@ -8,10 +8,11 @@ from qonnx_cases import write_sets
 
 
 @pytest.fixture
-def files(shared):
+def trained(shared):
+    """The zoo's own files, whose weights no package has, with outputs that qonnx gave."""
     folder = shared / "onnx"
     if not folder.is_dir():
-        pytest.skip("there is no folder ../shared/onnx")
+        pytest.skip("there is no folder ../shared/onnx (an addition: the same shapes are compared with drawn weights)")
     return folder
 
 
@@ -29,25 +30,49 @@ def tensor(path):
 
 
 @pytest.mark.parametrize("name", ["TFC_1W1A", "TFC_2W2A"])
-def test_tfc_golden(name, files, tmp_path, assert_cases_pass):
-    x, y = (np.load(files / "golden" / f"{name}.{kind}.npy") for kind in ("input", "output"))
+def test_trained_tfc(name, trained, tmp_path, assert_cases_pass):
+    x, y = (np.load(trained / "golden" / f"{name}.{kind}.npy") for kind in ("input", "output"))
     sets = [([x[i : i + 1]], [y[i : i + 1]]) for i in range(len(x))]
-    assert_cases_pass([case_of(tmp_path / name, files / f"{name}.onnx", sets)], "--exact")
+    assert_cases_pass([case_of(tmp_path / name, trained / f"{name}.onnx", sets)], "--exact")
 
 
-def test_espcn_golden(files, tmp_path, assert_cases_pass):
-    path = files / "espcn_nn_resize_quant.onnx"
-    x, y = (np.load(files / "golden" / f"{path.stem}.{kind}.npy") for kind in ("input", "output"))
+def test_trained_thresholds(trained, tmp_path, assert_cases_pass):
+    name = "tfc_1w1a_multithreshold"
+    x, y = np.load(trained / f"{name}.input.npy"), np.load(trained / f"{name}.expected_output.npy")
+    sets = [([x[i : i + 1]], [y[i : i + 1].reshape(1, 1)]) for i in range(len(x))]
+    assert_cases_pass([case_of(tmp_path / "case", trained / f"{name}.onnx", sets)], "--exact")
+
+
+def structure(path):
+    """Everything but the numbers; what has no order is sorted."""
+    model = onnx.load(path)
+    graph = model.graph
+    notes = [(note.tensor_name, sorted(map(str, note.quant_parameter_tensor_names))) for note in graph.quantization_annotation]
+    return (model.ir_version, [(one.domain, one.version) for one in model.opset_import], list(map(str, graph.node)), list(map(str, graph.input)),
+            list(map(str, graph.output)), sorted(map(str, graph.value_info)), sorted(notes),
+            sorted((one.name, tuple(one.dims), one.data_type) for one in graph.initializer))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "tfc_1w1a_multithreshold"])
+def test_drawn_networks_have_the_structure_of_the_trained(name, trained, networks):
+    assert structure(networks / f"{name}.onnx") == structure(trained / f"{name}.onnx")
+
+
+def test_espcn_golden(networks, tmp_path, assert_cases_pass):
+    """As a whole: a value next to a quantizer's threshold takes the other step in 1 of 10,000 at most."""
+    path = networks / "espcn_nn_resize_quant.onnx"
+    x = tensor(networks / "espcn_input_0.pb")
+    y = executed_by_qonnx(path, x)
     # The last quantizer's step: the least distance between two of its values.
     step = np.diff(np.unique(y)).min()
     assert_cases_pass([case_of(tmp_path / "case", path, [([x], [y])])], f"--step={step:.9g}")
 
 
-def test_float_quantizer_golden_and_inner_values(files, tmp_path, assert_cases_pass):
+def test_float_quantizer_golden_and_inner_values(networks, tmp_path, assert_cases_pass):
     name = "floatquant_fp8_e4m3"
-    x, y = np.load(files / f"{name}.input.npy"), np.load(files / f"{name}.output.npy")
-    inner = np.load(files / f"{name}.activation.npz")
-    model = onnx.load(files / f"{name}.onnx")
+    x, y = np.load(networks / f"{name}.input.npy"), np.load(networks / f"{name}.output.npy")
+    inner = np.load(networks / f"{name}.activation.npz")
+    model = onnx.load(networks / f"{name}.onnx")
     assert_cases_pass([case_of(tmp_path / "outer", model, [([x], [y])])])
 
     nodes = [node for node in model.graph.node if node.op_type == "FloatQuant"]
@@ -58,27 +83,20 @@ def test_float_quantizer_golden_and_inner_values(files, tmp_path, assert_cases_p
     assert_cases_pass([case_of(tmp_path / "inner", model, [([x], outputs)])], "--exact")
 
 
-def test_float_cnn_golden(files, tmp_path, assert_cases_pass):
+def test_float_cnn_golden(networks, tmp_path, assert_cases_pass):
     name = "mnist_conv_float"
-    x, y = (tensor(files / f"{name}.{kind}_0.pb") for kind in ("input", "output"))
-    assert_cases_pass([case_of(tmp_path / "case", files / f"{name}.onnx", [([x], [y])])])
-
-
-def test_threshold_network_golden(files, tmp_path, assert_cases_pass):
-    name = "tfc_1w1a_multithreshold"
-    x, y = np.load(files / f"{name}.input.npy"), np.load(files / f"{name}.expected_output.npy")
-    sets = [([x[i : i + 1]], [y[i : i + 1].reshape(1, 1)]) for i in range(len(x))]
-    assert_cases_pass([case_of(tmp_path / "case", files / f"{name}.onnx", sets)], "--exact")
+    x, y = (tensor(networks / f"{name}.{kind}_0.pb") for kind in ("input", "output"))
+    assert_cases_pass([case_of(tmp_path / "case", networks / f"{name}.onnx", [([x], [y])])])
 
 
 @pytest.mark.parametrize("name", ["espcn_nn_resize_float", "espcn_subpixel_float", "sdp_float", "residual_block_clean"])
-def test_float_files_against_onnxruntime(name, files, tmp_path, assert_cases_pass):
+def test_float_files_against_onnxruntime(name, networks, tmp_path, assert_cases_pass):
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(str(files / f"{name}.onnx"), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(str(networks / f"{name}.onnx"), providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(1)
     inputs = {i.name: rng.random(i.shape, dtype=np.float32) for i in session.get_inputs()}
     outputs = session.run(None, inputs)
-    case = case_of(tmp_path / "case", files / f"{name}.onnx", [(list(inputs.values()), outputs)])
+    case = case_of(tmp_path / "case", networks / f"{name}.onnx", [(list(inputs.values()), outputs)])
     assert_cases_pass([case])
 
 
@@ -111,11 +129,11 @@ def stretches(model):
 
 
 @pytest.mark.parametrize("name", ["espcn_subpixel_quant", "espcn_nn_resize_quant"])
-def test_each_quantizer_of_a_quantized_cnn_against_qonnx(name, files, tmp_path, assert_cases_pass):
+def test_each_quantizer_of_a_quantized_cnn_against_qonnx(name, networks, tmp_path, assert_cases_pass):
     """Sums are rounded in another order, so a value next to a quantizer's threshold may take the other step: one in
     10,000 at most. Behind the next convolution that is a whole neighbourhood, so every stretch starts from qonnx's
     values."""
-    path = files / f"{name}.onnx"
+    path = networks / f"{name}.onnx"
     x = np.random.default_rng(0).random((1, 3, 128, 128), dtype=np.float32)
     values = values_by_qonnx(path, x)
     model = onnx.load(path)
@@ -134,16 +152,18 @@ def test_each_quantizer_of_a_quantized_cnn_against_qonnx(name, files, tmp_path, 
         assert_cases_pass([case], f"--step={step:.9g}")
 
 
-def test_tfc_of_two_widths_against_qonnx(files, tmp_path, assert_cases_pass):
-    path = files / "TFC_1W2A.onnx"
+@pytest.mark.parametrize(("name", "most"), {"TFC_1W1A": 1, "TFC_1W2A": 1, "TFC_2W2A": 1, "tfc_1w1a_multithreshold": 255}.items())
+def test_tfc_against_qonnx(name, most, networks, tmp_path, assert_cases_pass):
+    path = networks / f"{name}.onnx"
     rng = np.random.default_rng(2)
-    samples = [rng.random((1, 1, 28, 28), dtype=np.float32) for _ in range(3)]
+    samples = [rng.random((1, 1, 28, 28), dtype=np.float32) for _ in range(4)]
+    samples = [np.round(most * x) if most > 1 else x for x in samples]
     sets = [([x], [executed_by_qonnx(path, x)]) for x in samples]
     assert_cases_pass([case_of(tmp_path / "case", path, sets)], "--exact")
 
 
-def test_quantized_cnn_against_qonnx(files, tmp_path, assert_cases_pass):
-    path = files / "eltwise_chanlast_testcase.onnx"
+def test_quantized_cnn_against_qonnx(networks, tmp_path, assert_cases_pass):
+    path = networks / "eltwise_chanlast_testcase.onnx"
     x = np.random.default_rng(3).integers(0, 256, (1, 3, 224, 224)).astype(np.float32)
     case = case_of(tmp_path / "case", path, [([x], [executed_by_qonnx(path, x)])])
     assert_cases_pass([case])
