@@ -1,18 +1,29 @@
 # cmake --install: the crumb command, the library that it opens to execute graphs (where LibTorch was found), the
 # LibTorch-free libraries for find_package(crumb), and those on LibTorch for find_package(crumb COMPONENTS qat).
+# Components: command, library (libcrumb.so) and development (crumb.h, pkg-config), of which cmake/CrumbPackage.cmake makes
+# Debian packages; rooms, which is all of C++; engine.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
 set(_own_folder lib/crumb)  # ../lib/crumb from the command: cli/open_engine.cpp
-install(TARGETS crumb RUNTIME)
-install(TARGETS crumb_shared LIBRARY)
-install(FILES runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS crumb RUNTIME COMPONENT command)
+install(TARGETS crumb_shared LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+install(FILES runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(FILES LICENSE NOTICE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+
+# pkg-config finds the prefix from where the file lies.
+set(_pc_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH CRUMB_PC_PREFIX /prefix/${_pc_folder} /prefix)
+string(REGEX REPLACE "/$" "" CRUMB_PC_PREFIX ${CRUMB_PC_PREFIX})
+configure_file(cmake/crumb.pc.in crumb.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/crumb.pc DESTINATION ${_pc_folder} COMPONENT development)
 if(TARGET crumb_engine)
   set_target_properties(crumb_engine PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder})
+  install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder} COMPONENT engine)
 endif()
 
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rooms)
 set(_rooms base formats quant text graph analysis models runtime ptq export)
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
 install(TARGETS ${_libraries} crumb_ir crumb_language EXPORT crumbTargets)

@@ -108,7 +108,7 @@ std::string text_of(const Array& array);
 /// The numbers of an array of integers or booleans. Throws Error for others.
 Ints ints_of(const Array& array);
 
-/// Calls f.template operator()<T>() with the C++ type of a carrier. Precondition: not kNone.
+/// Calls `f.template operator()<T>()` with the C++ type of a carrier. Precondition: not kNone.
 template <class F>
 decltype(auto) with_carrier(Carrier carrier, const F& f) {
   switch (carrier) {

@@ -64,7 +64,7 @@ enum {
 typedef struct crumb_model crumb_model;
 typedef struct crumb_session crumb_session;
 
-/* "0.1.0" */
+/* MAJOR.MINOR.PATCH of the library, as in "0.2.0". */
 CRUMB_API const char* crumb_version(void);
 
 /* Why this thread's last call failed; "" before the first. Stays until the thread's next call that can fail. */

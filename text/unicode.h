@@ -29,7 +29,7 @@ bool is_nonspacing_mark(char32_t c);
 /// Categories M* and N*.
 bool is_mark(char32_t c);
 bool is_numeric(char32_t c);
-/// What \w matches: what is Alphabetic, marks, decimal and letter numbers, connectors, joiners.
+/// What `\w` matches: what is Alphabetic, marks, decimal and letter numbers, connectors, joiners.
 bool is_word(char32_t c);
 
 enum class Form { kNfc, kNfd, kNfkc, kNfkd };

@@ -10,7 +10,7 @@ namespace crumb::svg {
 std::string at(double value);
 
 /// The text as XML takes it between tags and in attributes, whatever it holds: control characters and bytes that are no UTF-8
-/// become \xNN escapes.
+/// become `\xNN` escapes.
 std::string escaped(std::string_view text);
 
 /// `anchor`: start, middle or end; `more`: attributes, with a space in front.

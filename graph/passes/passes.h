@@ -73,7 +73,7 @@ Graph channels_last(Graph graph, bool inputs_too = false);
 /// metadata (recurrent_cell.h).
 Graph unroll_recurrent(Graph graph);
 
-/// Nodes are called <Op>_<number>, values global_in, global_out, <Op>_<number>_out0, <Op>_<number>_param1 as in
+/// Nodes are called `<Op>_<number>`, values `global_in`, `global_out`, `<Op>_<number>_out0`, `<Op>_<number>_param1`, as in
 /// QONNX's own tools; inputs and outputs keep their names where they begin with a letter and hold no odd character.
 Graph readable_names(Graph graph);
 

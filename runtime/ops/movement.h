@@ -7,7 +7,7 @@
 
 namespace crumb::runtime {
 
-/// Calls f.template operator()<T>() with an unsigned integer as wide as an element.
+/// Calls `f.template operator()<T>()` with an unsigned integer as wide as an element.
 template <class F>
 decltype(auto) with_width(const Array& array, const F& f) {
   switch (bytes_of(array.carrier())) {

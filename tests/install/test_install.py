@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -25,6 +26,20 @@ def test_a_project_outside_builds_against_the_installed_libraries(repo, prefix, 
     run("cmake", "-G", "Ninja", "-S", repo / "tests" / "install", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path)
     assert run(tmp_path / "example").splitlines() == ["-7 -3 0 1 2 3 4 7 ", "Gemm gemm dense "]
+
+
+def test_pkg_config_finds_the_library_where_it_lies(repo, prefix, tmp_path):
+    """The prefix is moved after it was filled: the file names no folder of the machine that made it."""
+    moved, digits, program = tmp_path / "moved", repo / "examples/digits", tmp_path / "classify"
+    shutil.copytree(prefix, moved, symlinks=True)
+    [folder] = {path.parent for path in moved.rglob("crumb.pc")}
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
+    flags = run("pkg-config", "--cflags", "--libs", "crumb", env=environment).split()
+    version = run("pkg-config", "--modversion", "crumb", env=environment)
+    assert version.strip() == run(moved / "bin/crumb", "--version").split()[1]
+    library = run("pkg-config", "--variable", "libdir", "crumb", env=environment).strip()
+    run("cc", digits / "classify.c", *flags, f"-Wl,-rpath,{library}", "-o", program)
+    assert "of 200 digits are right" in run(program, digits / "digits_cnn.crumb", digits / "digits.txt")
 
 
 def readme_hooks(repo):
@@ -78,5 +93,5 @@ def test_the_installed_command_executes_graphs(prefix, engine, tmp_path):
 
 def test_nothing_installed_names_the_source_tree(repo, prefix):
     for path in prefix.rglob("*"):
-        if path.suffix in {".cmake", ".h"}:
+        if path.suffix in {".cmake", ".h", ".pc"}:
             assert str(repo) not in path.read_text(), path

@@ -49,7 +49,7 @@ template <Rounding Mode>
   if constexpr (Mode == Rounding::kHalfDown) return lane::sign(x) * lane::ceil(std::fabs(x) - 0.5F);
 }
 
-/// Calls body.template operator()<mode>().
+/// Calls `body.template operator()<mode>()`.
 template <class Body>
 decltype(auto) with_rounding(Rounding mode, Body&& body) {
   switch (mode) {
