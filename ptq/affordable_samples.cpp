@@ -43,11 +43,13 @@ double work_of(const Graph& graph, const std::vector<SampledLayer>& layers, cons
 
 bool has_open_layers(const Setting& setting) {
   return !sampled_layers(setting.graph, setting.plan).empty() ||
+         !recurrent_layers(setting.graph, setting.plan).empty() ||
          !shared_matrices(setting.graph, setting.plan).empty();
 }
 
 AffordableSamples affordable_samples(const Setting& setting, double most) {
-  const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
+  std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
+  std::ranges::move(recurrent_layers(setting.graph, setting.plan), std::back_inserter(layers));
   std::map<Shapes, double> known;
   double work = 0;
   AffordableSamples found;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -91,6 +92,28 @@ std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConst
   return values;
 }
 
+/// Of few samples: layers whose second moments take more than the setting's memory keep rounding. Where nobody asked for the stage, a
+/// kernel of a hundred taps would take minutes and gigabytes.
+std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts& parts) {
+  if (!(value_of(stage, "few") > 0)) return "";
+  const auto bytes_of = [](const SampledLayer& layer) {
+    return static_cast<std::uint64_t>(layer.groups) * layer.columns * layer.columns * sizeof(double);
+  };
+  std::uint64_t most = 0;
+  std::string names;
+  std::erase_if(parts.layers, [&](const SampledLayer& layer) {
+    if (bytes_of(layer) <= setting.memory) return false;
+    most = std::max(most, bytes_of(layer));
+    names += (names.empty() ? "" : ", ") + quote_text(setting.plan.constants[layer.constant].value);
+    parts.left.push_back(layer);
+    return true;
+  });
+  if (names.empty()) return "";
+  return names + " would take second moments of " +
+         std::to_string(most >> 20) + " MiB: rounding stays (--memory " +
+         std::to_string((most >> 20) + 1) + "MiB, or --stages " + stage.name + ", has them)";
+}
+
 }  // namespace
 
 RoundingOptions options_of(const Stage& stage, const Setting& setting) {
@@ -125,8 +148,12 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
   const std::optional<Register> accumulator = register_of(stage);
   const graph::QuantPlan open = open_palettes(setting);
   RoundedParts parts{.layers = sampled_layers(setting.graph, open), .shared = {}};
-  if (!accumulator) parts.shared = shared_matrices(setting.graph, open);
-  if (parts.layers.empty() && parts.shared.empty())
+  if (!accumulator) {
+    parts.shared = shared_matrices(setting.graph, open);
+    std::ranges::move(recurrent_layers(setting.graph, open), std::back_inserter(parts.layers));
+  }
+  const std::string large = leave_large(stage, setting, parts);
+  if (parts.layers.empty() && parts.shared.empty() && parts.left.empty())
     throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet" +
                 reasons_of_unrounded_layers(setting));
   const std::string others = layers_beside(parts, setting);
@@ -166,6 +193,7 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
   for (const SharedMatrix& matrix : parts.shared)
     setting.palettes.erase(setting.plan.constants[matrix.constant()].value);
   if (!others.empty()) report.notes.push_back("what keeps rounding: " + others);
+  if (!large.empty()) report.notes.push_back(large);
   if (trials.size() > 1) count_choices(report, trials);
   return report;
 }

@@ -43,18 +43,18 @@ class Depths {
 }  // namespace
 
 std::vector<Station> stations_of(const Graph& graph, const std::vector<SampledLayer>& layers) {
-  std::map<std::size_t, const SampledLayer*> by_node;
-  for (const SampledLayer& layer : layers) by_node[layer.node] = &layer;
+  std::map<std::size_t, std::vector<SampledLayer>> by_node;
+  for (const SampledLayer& layer : layers) by_node[layer.node].push_back(layer);
   std::vector<Station> stations;
   Depths depths;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     std::size_t depth = depths.of(node);
-    if (const auto layer = by_node.find(i); layer != by_node.end()) {
+    if (const auto here = by_node.find(i); here != by_node.end()) {
       // A layer at depth d has seen d stations: it can stand at the last one that there is, or a new one.
       const std::size_t station = std::max(depth, stations.empty() ? 0 : stations.size() - 1);
       if (station == stations.size()) stations.emplace_back();
-      stations[station].layers.push_back(*layer->second);
+      for (SampledLayer& layer : here->second) stations[station].layers.push_back(std::move(layer));
       depth = station + 1;
     }
     depths.set(node, depth);

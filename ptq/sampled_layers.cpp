@@ -35,6 +35,14 @@ std::optional<SampledLayer> convolution(const Graph& graph, std::size_t index) {
                       .is_window = true};
 }
 
+/// By value, the plan's constants that become codes.
+std::map<std::string, std::size_t> planned_constants(const graph::QuantPlan& plan, bool open) {
+  std::map<std::string, std::size_t> planned;
+  for (std::size_t i = 0; i < plan.constants.size(); ++i)
+    if (plan.constants[i].spec && !(open && plan.constants[i].rounded)) planned[plan.constants[i].value] = i;
+  return planned;
+}
+
 }  // namespace
 
 bool SampledLayer::takes_like(const SampledLayer& other, const Graph& graph) const {
@@ -48,9 +56,7 @@ bool SampledLayer::takes_like(const SampledLayer& other, const Graph& graph) con
 }
 
 std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantPlan& plan, bool open) {
-  std::map<std::string, std::size_t> planned;
-  for (std::size_t i = 0; i < plan.constants.size(); ++i)
-    if (plan.constants[i].spec && !(open && plan.constants[i].rounded)) planned[plan.constants[i].value] = i;
+  const std::map<std::string, std::size_t> planned = planned_constants(plan, open);
   const graph::Links links(graph);
   std::map<std::size_t, SampledLayer> found;  // by node
   for (const graph::LinearProduct& product : graph::linear_products(graph))
@@ -69,6 +75,32 @@ std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantP
       continue;
     layer.constant = constant->second;
     layers.push_back(layer);
+  }
+  return layers;
+}
+
+std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::QuantPlan& plan) {
+  const std::map<std::string, std::size_t> planned = planned_constants(plan, true);
+  const graph::Links links(graph);
+  std::vector<SampledLayer> layers;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!node.is("LSTM") && !node.is("GRU") && !node.is("RNN")) continue;
+    const auto add = [&](std::size_t weight, const std::string& input) {
+      const auto constant = planned.find(node.inputs[weight]);
+      if (constant == planned.end() || links.consumers(node.inputs[weight]).size() != 1) return;
+      const Tensor* matrix = graph.constant(node.inputs[weight]);
+      if (!matrix || matrix->rank() != 3 || matrix->shape()[0] != 1 || matrix->size() == 0) return;
+      layers.push_back({.constant = constant->second,
+                        .node = i,
+                        .weight = weight,
+                        .input = input,
+                        .rows = static_cast<std::size_t>(matrix->shape()[1]),
+                        .columns = static_cast<std::size_t>(matrix->shape()[2])});
+    };
+    if (node.has_input(1)) add(1, node.inputs[0]);
+    const bool takes_state = !node.is("GRU") || node.int_or("linear_before_reset", 0) != 0;
+    if (node.has_input(2) && node.has_output(0) && takes_state) add(2, node.outputs[0]);
   }
   return layers;
 }

@@ -16,11 +16,13 @@
 namespace crumb::ptq {
 
 /// A layer y = W x with a constant W that nobody else takes: MatMul and Gemm of a constant matrix, and Conv, where x is what a
-/// window shows. W's rows are outputs; a convolution of several groups has as many rows for each, with an x of its own.
+/// window shows; both products of an LSTM, GRU or RNN. W's rows are outputs; a convolution of several groups has as many rows for
+/// each, with an x of its own.
 struct SampledLayer {
   std::size_t constant = 0;  ///< of the plan
   std::size_t node = 0;
-  std::string input;        ///< the value that x comes from
+  std::size_t weight = 1;   ///< which of the node's inputs W is
+  std::string input;        ///< the value that x comes from; one that the node makes, where x is its state
   std::size_t groups = 1;   ///< of a convolution
   std::size_t rows = 0;     ///< of a group
   std::size_t columns = 0;  ///< of x
@@ -33,6 +35,10 @@ struct SampledLayer {
 /// Those of the plan's constants that become codes, in the graph's order; where `open`, those that have none yet.
 std::vector<SampledLayer> sampled_layers(const graph::Graph& graph, const graph::QuantPlan& plan,
                                          bool open = true);
+
+/// Products inside of recurrent nodes of one direction, in the graph's order: of what the node takes, and of its state, which is what
+/// it makes, a step later. Of a GRU whose gate stands before the state's product only the first.
+std::vector<SampledLayer> recurrent_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
 
 /// What a value brings to a layer, a block of samples at a time: the windows of a large image together can be a hundred times as
 /// large as the image.

@@ -19,6 +19,8 @@ using graph::Tensor;
 
 /// What of a product with a planned weight keeps it from being a sum over its input's last axis, or over a window.
 std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
+  if (node.is("LSTM") || node.is("GRU") || node.is("RNN"))
+    return "which has several directions, gates before the state's product, or a register to keep";
   const bool is_product = node.is("MatMul") || node.is("Gemm") || node.is("Conv");
   if (!is_product) return "which is no MatMul, Gemm or Conv";
   if (input != 1) return "which has it in front of what samples bring";
@@ -34,7 +36,9 @@ class Reasons {
   Reasons(const Setting& setting, const RoundedParts* parts) : setting_(setting) {
     for (std::size_t i = 0; i < setting.plan.constants.size(); ++i) {
       const PlannedConstant& constant = setting.plan.constants[i];
-      if (!parts || (constant.spec && !constant.rounded && !parts->contain(i)))
+      const bool is_left =
+          parts && std::ranges::find(parts->left, i, &SampledLayer::constant) != parts->left.end();
+      if (!parts || (constant.spec && !constant.rounded && !parts->contain(i) && !is_left))
         planned_[constant.value] = &constant;
     }
     is_beside_ = parts != nullptr;

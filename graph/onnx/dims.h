@@ -3,14 +3,14 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "graph/graph.h"
+#include "graph/onnx/wire/named_dim.h"
 
 namespace crumb::graph {
 
-/// A number, a name, or nothing: of a negative number, and of "?", which some exporters write for every size they do not know.
+/// A number, a name, or nothing: of a negative number too.
 inline Dim dim_of(const onnx::TensorShapeProto::Dimension& dim) {
   if (dim.has_dim_value() && dim.dim_value() >= 0) return Dim(dim.dim_value());
-  return dim.has_dim_param() && dim.dim_param() != "?" ? Dim(dim.dim_param()) : Dim();
+  return dim.has_dim_param() ? named_dim(dim.dim_param()) : Dim();
 }
 
 }  // namespace crumb::graph

@@ -57,6 +57,15 @@ def test_all_tensors_of_all_pieces(crumb, tmp_path, x):
     np.testing.assert_allclose(np.load(tmp_path / "out/m.npy"), array @ W, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("engine_name", ["runtime", "libtorch"])
+@pytest.mark.parametrize("sizes", [(-1, "?", "?"), ("?", "?", "?"), ("?", -1, 7), (None, "?", "")])
+def test_sizes_that_an_exporter_does_not_know_may_differ(crumb, tmp_path, x, engine_name, sizes):
+    """PaddlePaddle's files say -1 and "?" for each of them."""
+    model, array = save(tmp_path / "m.onnx", [h.make_node("Relu", ["x"], ["y"])], [value("x", *sizes)], [value("y", *sizes)]), x(3, 5, 7)
+    crumb("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", "--engine", engine_name)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.maximum(array, 0))
+
+
 def test_another_mismatch_names_input_expected_and_found(crumb, tmp_path, x):
     model = dense(tmp_path / "m.onnx", 1)
     x(2, 5)

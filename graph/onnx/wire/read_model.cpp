@@ -8,6 +8,7 @@
 #include "base/within.h"
 #include "graph/certificate.h"
 #include "graph/onnx/wire/domains.h"
+#include "graph/onnx/wire/named_dim.h"
 #include "graph/onnx/wire/tensor_in.h"
 
 namespace crumb::graph {
@@ -43,7 +44,7 @@ Shape shape_of(const std::vector<OnnxDim>& dims) {
     if (dim.size && *dim.size >= 0) {
       shape.emplace_back(*dim.size);
     } else if (dim.name) {
-      shape.emplace_back(std::string(*dim.name));
+      shape.push_back(named_dim(*dim.name));
     } else {
       shape.emplace_back();
     }

@@ -71,8 +71,8 @@ void softmax_by_exp(GraphBuilder& b) {
       .node("Sub", {"s", "top"}, "below");
   b.graph.initializers["axes"] = Tensor::ints({1}, Ints{-1});
   b.node("Exp", {"below"}, "e")
-      .node("ReduceSum", {"e", "axes"}, "sum", {{"keepdims", std::int64_t{1}}})
-      .node("Div", {"e", "sum"}, "z");
+      .node("ReduceSum", {"e", "axes"}, "total", {{"keepdims", std::int64_t{1}}})
+      .node("Div", {"e", "total"}, "z");
 }
 
 void rotation(GraphBuilder& b) {
