@@ -4,7 +4,9 @@ Test files are named tests/<room>/test_<what>.py; their names must differ even a
 """
 
 import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +62,22 @@ def minilm() -> Path:
     if not path.is_dir():
         pytest.skip(f"the MiniLM checkpoint is not there: {path}")
     return path
+
+
+@pytest.fixture(scope="session")
+def short_minilm(minilm, tmp_path_factory) -> Path:
+    """The same with the first two of its six layers, for what takes long and needs no more."""
+    safetensors = pytest.importorskip("safetensors.numpy")
+    folder = tmp_path_factory.mktemp("short_minilm") / "model"
+    shutil.copytree(minilm, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
+    tensors = safetensors.load_file(minilm / "model.safetensors")
+    dropped = tuple(f"encoder.layer.{i}." for i in range(2, config["num_hidden_layers"]))
+    kept = {name: value for name, value in tensors.items() if not name.startswith(dropped)}
+    assert len(kept) < len(tensors)
+    safetensors.save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """crumb cost against qonnx's own inference cost, on networks of others and on generated graphs."""
 
-import itertools
 import json
 import math
 
@@ -178,50 +177,53 @@ def test_damage_is_an_error(crumb, tmp_path):
 
 
 def layers_of(rng):
-    """Networks of one layer each, and samples."""
-    onnx = pytest.importorskip("onnx")
+    """Layers of a weight w by name, and samples."""
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
-    node = onnx.helper.make_node
     return {
-        "MatMul": (node("MatMul", ["x", "w"], ["y"]), draw(16, 6), draw(40, 16)),
-        "Gemm": (node("Gemm", ["x", "w"], ["y"], transB=1), draw(6, 16), draw(40, 16)),
-        "Conv": (node("Conv", ["x", "w"], ["y"], group=2), draw(6, 2, 3, 3), draw(8, 4, 6, 6)),
-        "depthwise": (node("Conv", ["x", "w"], ["y"], group=4), draw(4, 1, 3, 3), draw(8, 4, 6, 6)),
-        "ConvTranspose": (node("ConvTranspose", ["x", "w"], ["y"]), draw(4, 6, 3, 3), draw(8, 4, 5, 5)),
-        "ConvTranspose in groups": (node("ConvTranspose", ["x", "w"], ["y"], group=2), draw(4, 3, 3, 3), draw(8, 4, 5, 5)),
+        "MatMul": ("MatMul", {}, draw(16, 6), draw(40, 16)),
+        "Gemm": ("Gemm", {"transB": 1}, draw(6, 16), draw(40, 16)),
+        "Conv": ("Conv", {"group": 2}, draw(6, 2, 3, 3), draw(8, 4, 6, 6)),
+        "depthwise": ("Conv", {"group": 4}, draw(4, 1, 3, 3), draw(8, 4, 6, 6)),
+        "ConvTranspose": ("ConvTranspose", {}, draw(4, 6, 3, 3), draw(8, 4, 5, 5)),
+        "ConvTranspose in groups": ("ConvTranspose", {"group": 2}, draw(4, 3, 3, 3), draw(8, 4, 5, 5)),
     }
 
 
 @pytest.mark.parametrize("layer", ["MatMul", "Gemm", "Conv", "depthwise", "ConvTranspose", "ConvTranspose in groups"])
 def test_registers_are_those_that_verify_finds(cost, crumb, tmp_path, layer):
     """Of the file, of what it is exported as, and by data types no less; where weights of one sum have several scales, none."""
-    onnx = pytest.importorskip("onnx")
-    node, w, x = layers_of(np.random.default_rng(5))[layer]
-    shape = ["N", *x.shape[1:]]
-    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_tensor_value_info("x", 1, shape)], [onnx.helper.make_tensor_value_info("y", 1, None)],
-                                   [onnx.numpy_helper.from_array(w, "w")])  # fmt: skip
+    op, attributes, w, x = layers_of(np.random.default_rng(5))[layer]
+    grouped = [] if "Conv" in layer or layer == "depthwise" else ["int4:group=8", "e2m1:group=8", "int8:group=4"]
+    specs = ["int4:channel", "int3:tensor", "int2h:channel", "int4:channel:zero=int", "uint4:channel:zero=int", "e2m1:channel", "e3m2:tensor",
+             "binary:channel", "int4:channel:search=mse", *grouped]  # fmt: skip
+    names = {f"layer_{i}": spec for i, spec in enumerate(specs)}  # of one input: a layer for each spec
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node(op, ["x", f"{name}.weight"], [f"{name}.y"], name, **attributes) for name in names]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, ["N", *x.shape[1:]])], [value(f"{name}.y", 1, None) for name in names],
+                                   [onnx.numpy_helper.from_array(w, f"{name}.weight") for name in names])  # fmt: skip
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
     np.save(tmp_path / "x.npy", x)
+    rules = "".join(f"  - {{match: {{name: {name}.weight}}, weights: '{spec}'}}\n" for name, spec in names.items())
+    (tmp_path / "r.yaml").write_text(f"version: 1\nweights: int8\nrules:\n{rules}")
     of_one = "x=" + "x".join(["1", *map(str, x.shape[1:])])
 
     def bounds(file):
-        (node,) = cost(file, "--shape", of_one)["nodes"]
-        return node.get("accumulator")
+        return [(node["name"], node["accumulator"]) for node in cost(file, "--shape", of_one)["nodes"] if node["weights"]]
 
-    kinds = itertools.cycle(["uint4", "int5", "int8:tensor:zero=int", "e2m1:tensor", "uint3"])
-    grouped = [] if "Conv" in layer or layer == "depthwise" else ["int4:group=8", "e2m1:group=8", "int8:group=4"]
-    for weights in ("int4:channel", "int3:tensor", "int2h:channel", "int4:channel:zero=int", "uint4:channel:zero=int", "e2m1:channel", "e3m2:tensor",
-                    "binary:channel", "int4:channel:search=mse", *grouped):  # fmt: skip
-        for values in [next(kinds), next(kinds)]:
-            crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", weights, "--activations", values, "--data", tmp_path / "x.npy")
-            crumb("export", tmp_path / "q.crumb", "-o", tmp_path / "q.onnx", "--to", "qonnx")
-            found, again = bounds(tmp_path / "q.crumb"), bounds(tmp_path / "q.onnx")
-            case = (layer, weights, values)
-            assert found == again, case
+    for values in ("uint4", "int5", "int8:tensor:zero=int", "e2m1:tensor", "uint3"):
+        crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--recipe", tmp_path / "r.yaml", "--activations", values, "--data", tmp_path / "x.npy")
+        crumb("export", tmp_path / "q.crumb", "-o", tmp_path / "q.onnx", "--to", "qonnx")
+        every, again = bounds(tmp_path / "q.crumb"), bounds(tmp_path / "q.onnx")  # which calls its nodes otherwise
+        assert [found for _, found in every] == [found for _, found in again]
+        every = dict(every)
+        assert every.keys() == names.keys()
+        layers = json.loads(crumb("verify", tmp_path / "q.crumb", "--accumulator", 60, "--json", status=None).stdout)["layers"]
+        verified = {one["name"]: one for one in layers}
+        for name, weights in names.items():
+            case, found = (layer, weights, values), every[name]
             if "group=" in weights:
                 assert found is None, case
                 continue
-            (verified,) = json.loads(crumb("verify", tmp_path / "q.crumb", "--accumulator", 60, "--json").stdout)["layers"]
             # A sign more where no sum is below 0; FINN's rule starts from what a sum needs in two's complement.
-            assert found["exact_bits"] in (verified["bits_needed"], verified["bits_needed"] - 1), case
+            assert found["exact_bits"] in (verified[name]["bits_needed"], verified[name]["bits_needed"] - 1), case
             assert found["exact_bits"] <= found["by_weights"] + 1 <= found["by_data_type"] + 2, case

@@ -102,16 +102,16 @@ float kept_as(float value, AdapterType type) {
 void check_values(const std::vector<float>& found, const std::vector<float>& meant, std::size_t columns,
                   AdapterType type) {
   REQUIRE(found.size() == meant.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (type != AdapterType::kInt8) {
-      REQUIRE(found[i] == kept_as(meant[i], type));
-      continue;
-    }
+  const auto is_kept = [&](std::size_t i) {
+    if (type != AdapterType::kInt8) return found[i] == kept_as(meant[i], type);
     const auto row = meant.begin() + static_cast<std::ptrdiff_t>(i / columns * columns);
     float most = 0;
     for (std::size_t j = 0; j < columns; ++j)
       most = std::max(most, std::fabs(row[static_cast<std::ptrdiff_t>(j)]));
-    REQUIRE(std::fabs(found[i] - meant[i]) <= most / 127 * 0.501F);
+    return std::fabs(found[i] - meant[i]) <= most / 127 * 0.501F;
+  };
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!is_kept(i)) FAIL("number " << i << " is " << found[i] << ", expected " << meant[i]);
   }
 }
 
@@ -145,7 +145,8 @@ std::string error_of(const auto& action) {
 
 TEST_CASE("adapters: what is added is found, and what is dropped leaves the network as it was") {
   Random random(31);
-  for (int trial = 0; trial < 3000; ++trial) {
+  const int trials = crumb::testing::slow() ? 3000 : 1000;
+  for (int trial = 0; trial < trials; ++trial) {
     const Drawn network = drawn_network(random);
     const Adapter first = drawn_adapter(network, random), second = drawn_adapter(network, random);
     const auto type = static_cast<AdapterType>(random() % 4);
@@ -186,7 +187,8 @@ TEST_CASE("adapters: what is added is found, and what is dropped leaves the netw
 
 TEST_CASE("adapters: merged, they are in the matrices") {
   Random random(34);
-  for (int trial = 0; trial < 1000; ++trial) {
+  const int trials = crumb::testing::slow() ? 1000 : 400;
+  for (int trial = 0; trial < trials; ++trial) {
     const Drawn network = drawn_network(random);
     const Adapter one = drawn_adapter(network, random), two = drawn_adapter(network, random);
     const Graph both =

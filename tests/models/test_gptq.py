@@ -203,15 +203,15 @@ def test_a_decoder_is_nearer_to_its_floats(crumb, tmp_path, weights):
     assert found["gptq"] < 0.8 * found["plain"]
 
 
-def test_a_sentence_encoder_by_lines(crumb, minilm, tmp_path):
+def test_a_sentence_encoder_by_lines(crumb, short_minilm, tmp_path):
     lines = ["A cat sat on the mat.", "", "Rain is expected in the north tomorrow, and wind.", "How do I sort a list?"] * 12
     (tmp_path / "lines.txt").write_text("\n".join(f"{line} {i}" if line else "" for i, line in enumerate(lines)))
     (tmp_path / "others.txt").write_text("Wind from the west.\nThe list is sorted by name.\nTwo cats, and a mat of straw.\n")
     vectors = {}
-    how = {"float": minilm}
+    how = {"float": short_minilm}
     for name, flags in (("plain", []), ("gptq", ["--stages", "gptq:sweeps=2", "--data", tmp_path / "lines.txt", "--tokens", 600])):
         how[name] = tmp_path / f"{name}.crumb"
-        crumb("quantize", minilm, "-o", how[name], "--weights", "int3:group=64", *flags)
+        crumb("quantize", short_minilm, "-o", how[name], "--weights", "int3:group=64", *flags)
     for name, model in how.items():
         crumb("embed", model, "--text", tmp_path / "others.txt", "-o", tmp_path / "v.npy")
         rows = np.load(tmp_path / "v.npy").astype(np.float64)

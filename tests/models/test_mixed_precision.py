@@ -3,6 +3,7 @@ PyTorch's losses and a search through all choices, and what `crumb cost` says of
 
 import itertools
 import json
+import os
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 safetensors = pytest.importorskip("safetensors.numpy")
 
+SLOW = os.environ.get("CRUMB_SLOW", "0") not in ("", "0")
 WEIGHTS = ["int2:channel", "int4:channel", "int7:channel"]
 ACTIVATIONS = ["uint2:tensor", "uint4:tensor", "uint8:tensor"]  # signed at what can be negative
 PAIRS = list(itertools.product(range(len(WEIGHTS)), range(len(ACTIVATIONS))))
@@ -143,7 +145,7 @@ class Oracle:
         return sums
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(scope="module", params=range(3 if SLOW else 2))
 def oracle(crumb, tmp_path_factory, request):
     return Oracle(crumb, tmp_path_factory.mktemp("mixed"), request.param)
 

@@ -149,14 +149,25 @@ TEST_CASE("brought samples: second moments are those of all windows, however man
   crumb::ptq::StationMoments moments(build.graph, station, true);
   moments.add({{x, value}}, {{x, other}}, 2);
   const std::vector<float> a = value.to_floats(), b = other.to_floats();
-  Eigen::Matrix2d own = Eigen::Matrix2d::Zero(), cross = own, apart = own;
-  for (std::size_t t = 0; t + 1 < a.size(); ++t) {
-    const Eigen::Vector2d here(static_cast<double>(a[t]), static_cast<double>(a[t + 1])),
-        there(static_cast<double>(b[t]), static_cast<double>(b[t + 1]));
-    own += here * here.transpose();
-    cross += there * here.transpose();
-    apart += (there - here) * (there - here).transpose();
-  }
+  // Of (u, v) over all windows, u[i] v[j]; two million times, and not compiled for speed: no matrices.
+  const auto summed = [](const float* u, const float* v, std::size_t count) {
+    double sum[4] = {};
+    for (std::size_t t = 0; t + 1 < count; ++t) {
+      const auto u0 = static_cast<double>(u[t]), u1 = static_cast<double>(u[t + 1]);
+      const auto v0 = static_cast<double>(v[t]), v1 = static_cast<double>(v[t + 1]);
+      sum[0] += u0 * v0;
+      sum[1] += u0 * v1;
+      sum[2] += u1 * v0;
+      sum[3] += u1 * v1;
+    }
+    Eigen::Matrix2d made;
+    made << sum[0], sum[1], sum[2], sum[3];
+    return made;
+  };
+  const Eigen::Matrix2d own = summed(a.data(), a.data(), a.size()),
+                        cross = summed(b.data(), a.data(), a.size()),
+                        others = summed(b.data(), b.data(), a.size());
+  const Eigen::Matrix2d apart = others - cross - cross.transpose() + own;
   const crumb::ptq::LayerMoments& sums = moments.of(layer);
   CHECK(sums.samples == a.size() - 1);
   // Sums of 512 products in float32: each within 512 * 2^-24 of the sum of magnitudes, which own(0, 0) bounds.

@@ -12,6 +12,7 @@
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 #include "tests/support/capture_copy.h"
+#include "tests/support/testing.h"
 
 namespace crumb::exporting {
 namespace {
@@ -183,7 +184,8 @@ std::vector<float> outputs_of(const Graph& graph, const std::vector<float>& valu
 
 TEST_CASE("fix: nothing that could be fixed is left, and every number stays") {
   int with_findings = 0, compared = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  const unsigned seeds = testing::slow() ? 400 : 200;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
     for (const Profile profile : {Profile::kQonnx, Profile::kFinn, Profile::kHls4ml}) {
       const bool is_image = seed % 3 == 0;
       Drawn drawn(seed);
@@ -208,8 +210,8 @@ TEST_CASE("fix: nothing that could be fixed is left, and every number stays") {
       }
     }
   }
-  CHECK(with_findings > 1000);
-  CHECK(compared > 900);
+  CHECK(with_findings > static_cast<int>(seeds) * 5 / 2);  // of three profiles
+  CHECK(compared > static_cast<int>(seeds) * 9 / 4);
 }
 
 }  // namespace

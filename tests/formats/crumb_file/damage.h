@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__)
+#include "tests/support/sanitized.h"
+
+#if CRUMB_ADDRESS_SANITIZER
 // Of <sanitizer/allocator_interface.h>, which gcc does not install.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, size_t),  // NOLINT
                                                          void (*)(const volatile void*));
@@ -28,7 +30,7 @@ inline constexpr int64_t kMostExtra = 64 << 20;  // beyond the file's size, whil
 /// limits the memory of a whole process there).
 class AllocationPeak {
  public:
-#if defined(__SANITIZE_ADDRESS__)
+#if CRUMB_ADDRESS_SANITIZER
   AllocationPeak() {
     static const int installed = __sanitizer_install_malloc_and_free_hooks(
         [](const volatile void*, size_t size) {

@@ -11,6 +11,7 @@
 #include "graph/passes/passes.h"
 #include "runtime/engine.h"
 #include "tests/graph/passes/builder.h"
+#include "tests/support/testing.h"
 
 namespace crumb::graph {
 namespace {
@@ -209,7 +210,8 @@ bool is_all(const Graph& graph, const std::string& name, float value) {
 TEST_CASE(
     "drawn norms fold: outputs keep within rounding, gains are ones, biases go where all products have one") {
   int moved = 0, divided = 0;
-  for (unsigned seed = 0; seed < 3000; ++seed) {
+  const unsigned seeds = testing::slow() ? 3000 : 600;
+  for (unsigned seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const DrawnNorm drawn(seed);
     std::vector<PassRemark> remarks;
@@ -230,7 +232,8 @@ TEST_CASE(
       REQUIRE(before[i].size() == bounds[i].size());
       for (std::size_t j = 0; j < bounds[i].size(); ++j) {
         const double apart = std::abs(static_cast<double>(before[i][j]) - after[i][j]);
-        CHECK_MESSAGE(apart <= bounds[i][j], i << " " << j << ": " << before[i][j] << " " << after[i][j]);
+        if (!(apart <= bounds[i][j]))
+          FAIL_CHECK("output " << i << ", number " << j << ": " << before[i][j] << " " << after[i][j]);
       }
     }
     remarks.clear();
@@ -238,8 +241,8 @@ TEST_CASE(
     CHECK(again.initializers == folded.initializers);
     CHECK(remarks[0].stays == "its gain is ones");
   }
-  CHECK(moved > 100);
-  CHECK(divided > 100);
+  CHECK(moved > static_cast<int>(seeds) / 30);
+  CHECK(divided > static_cast<int>(seeds) / 30);
 }
 
 /// RMSNormalization of x [2, 4] by g, and y = norm(x) W.
