@@ -42,23 +42,23 @@ def test_pkg_config_finds_the_library_where_it_lies(repo, prefix, tmp_path):
     assert "of 200 digits are right" in run(program, digits / "digits_cnn.crumb", digits / "digits.txt")
 
 
-def readme_hooks(repo):
-    """(includes, the other lines) of the README's training loop."""
-    blocks = re.findall(r"^```cpp\n(.*?)^```", (repo / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+def shown_hooks(repo):
+    """(includes, the other lines) of the training loop in docs/training.md."""
+    blocks = re.findall(r"^```cpp\n(.*?)^```", (repo / "docs/training.md").read_text(), re.MULTILINE | re.DOTALL)
     [block] = [block for block in blocks if "qat::attach" in block]
     lines = block.split("\n")
     includes = [line for line in lines if line.startswith("#include")]
     return includes, [line for line in lines if line not in includes]
 
 
-def test_the_readmes_training_loop_is_a_program_outside(repo, prefix, engine, tmp_path):
+def test_the_training_loop_that_is_shown_is_a_program_outside(repo, prefix, engine, tmp_path):
     """Built against the installed libraries, run, and what it writes read by somebody else."""
     onnx = pytest.importorskip("onnx")
     if not (prefix / "lib/cmake/crumb/crumbTorchTargets.cmake").is_file():
         pytest.skip(f"{engine} is of another build, and this one has no LibTorch")
-    includes, body = readme_hooks(repo)
+    includes, body = shown_hooks(repo)
     text = (repo / "tests/install/hooks/main.cpp.in").read_text()
-    text = text.replace("@README_INCLUDES@", "\n".join(includes)).replace("@README_BODY@", "\n".join(body))
+    text = text.replace("@SHOWN_INCLUDES@", "\n".join(includes)).replace("@SHOWN_BODY@", "\n".join(body))
     project = tmp_path / "project"
     project.mkdir()
     (project / "main.cpp").write_text(text)

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("script", "option", "status"), [("demo", "--help", 0), ("demo", "-h", 0), ("demo", "--bad", 2),
-                                                          ("test", "--help", 2), ("format", "--help", 2)])  # fmt: skip
+                                                          ("test", "--help", 2), ("format", "--help", 2), ("docs", "--help", 0), ("docs", "--bad", 2)])  # fmt: skip
 def test_help_from_another_folder(repo, tmp_path, script, option, status):
     path = os.path.relpath(repo / "scripts" / script, tmp_path)
     done = subprocess.run([path, option], cwd=tmp_path, capture_output=True, text=True)

@@ -1,0 +1,101 @@
+"""Commands that a page shows, and what it says they print.
+
+A block between ``` whose lines begin with "$ " is a session: each command, then what it prints. "..." stands for lines that
+are left out. A comment of HTML before a block says how it runs:
+
+    <!-- slow -->               by scripts/test --slow alone
+    <!-- trained -->            figures of a network that was trained, which differ from processor to processor: only those from
+                                0 to 1 (accuracies) are compared, to 0.02; the text, and which figures there are, in any case
+    <!-- seconds last -->       the last column of tables but for notes is seconds
+    <!-- not run: REASON -->    not at all
+
+Words may be put together: <!-- slow, trained -->. Seconds ("0.16 s"), tokens a second and microseconds are never compared;
+everything else is, figure by figure.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+MARKS = {"slow", "trained", "seconds last", "not run"}
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+TIME = re.compile(r"\b\d+(?:\.\d+)? (s\b|min\b|ms\b|microseconds\b|tokens/s|tokens per second)")
+
+
+@dataclass
+class Command:
+    line: str
+    printed: list = field(default_factory=list)
+
+
+@dataclass
+class Session:
+    at: int  # line of the page
+    marks: set
+    reason: str
+    commands: list
+
+
+def sessions(text):
+    """The sessions of a page in Markdown, in order."""
+    found, lines, mark, at = [], text.split("\n"), "", 0
+    while at < len(lines):
+        comment = re.fullmatch(r"<!-- (.*) -->", lines[at].strip())
+        if comment:
+            mark = comment[1]
+        elif lines[at].startswith("```"):
+            end = next(i for i in range(at + 1, len(lines)) if lines[i].startswith("```"))
+            block = lines[at + 1 : end]
+            if block and block[0].startswith("$ "):
+                found.append(session_of(block, mark, at + 1))
+            mark, at = "", end
+        elif lines[at].strip():
+            mark = ""
+        at += 1
+    return found
+
+
+def session_of(block, mark, at):
+    name, _, reason = mark.partition(": ")
+    marks = {"not run"} if name == "not run" else {word for word in mark.split(", ") if word}
+    assert marks <= MARKS and (name != "not run" or reason), f"line {at}: <!-- {mark} --> is none of {sorted(MARKS)}"
+    commands = []
+    for line in block:
+        if line.startswith("$ "):
+            commands.append(Command(line[2:]))
+        elif commands[-1].line.endswith("\\"):
+            commands[-1].line = commands[-1].line[:-1] + line.strip()
+        else:
+            commands[-1].printed.append(line)
+    return Session(at, marks, reason, commands)
+
+
+def same_line(shown, printed, marks):
+    """Whether a printed line is the one that the page shows, but for what is never compared."""
+    shown, printed = (" ".join(TIME.sub(r"T \1", line).split()) for line in (shown, printed))
+    if "seconds last" in marks:
+        shown, printed = (re.sub(r" \d+\.\d+( [a-z].*)?$", r" T\1", line) for line in (shown, printed))
+    if "trained" not in marks:
+        return shown == printed
+    if NUMBER.sub("N", shown) != NUMBER.sub("N", printed):
+        return False
+    pairs = zip(map(float, NUMBER.findall(shown)), map(float, NUMBER.findall(printed)), strict=True)
+    return all(abs(a - b) <= 0.02 for a, b in pairs if 0 < a < 1)
+
+
+def fault_of(command, printed, marks):
+    """What is wrong with what a page shows of a command, or None. Lines that are shown come in order; between them others may
+    stand only where "..." does."""
+    at, free = 0, False
+    for line in command.printed:
+        if line.strip() == "...":
+            free = True
+            continue
+        while at < len(printed) and free and not same_line(line, printed[at], marks):
+            at += 1
+        if at == len(printed) or not same_line(line, printed[at], marks):
+            found = printed[at] if at < len(printed) else "the end"
+            return f"$ {command.line}\n  shown:   {line}\n  printed: {found}"
+        at, free = at + 1, False
+    if at < len(printed) and not free and command.printed:
+        return f"$ {command.line}\n  shown:   the end\n  printed: {printed[at]}"
+    return None
