@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files/text.h"
 #include "base/within.h"
+#include "cli/flag_group.h"
 #include "cli/not_empty.h"
 #include "formats/adapters/read_adapter.h"
 #include "formats/checkpoint/decoder_config.h"
@@ -49,6 +50,8 @@ void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths) {
   verb.add_option(
           "--adapter", paths,
           "A low-rank adapter to run beside the matrices: a PEFT folder or a GGUF file; once for each")
+      ->type_name("FILE|FOLDER")
+      ->group(kInputFlags)
       ->allow_extra_args(false)
       ->check(not_empty);
 }

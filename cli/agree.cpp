@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
@@ -48,9 +49,9 @@ void add_agree(CLI::App& app) {
   auto options = std::make_shared<AgreeOptions>();
   CLI::App* verb =
       app.add_subcommand("agree", "Compare two sets of embeddings row by row and in their similarities");
-  verb->add_option("a", options->a, "A .npy file [lines, width]")->required();
-  verb->add_option("b", options->b, "A .npy file of the same shape")->required();
-  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->add_option("a", options->a, "A .npy file [lines, width]")->type_name("FILE")->required();
+  verb->add_option("b", options->b, "A .npy file of the same shape")->type_name("FILE")->required();
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "spearman: rank correlation of the cosine similarities of all pairs of lines.\n\n"
       "Example:\n  crumb agree float.npy packed.npy");

@@ -14,6 +14,7 @@
 #include "base/threads/parallel.h"
 #include "base/within.h"
 #include "cli/fast_flag.h"
+#include "cli/flag_group.h"
 #include "cli/graph_inputs.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -237,19 +238,29 @@ void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* verb =
       app.add_subcommand("bench", "How long a graph takes on the runtime, and each of its steps");
-  verb->add_option("model", options->model, "The graph (.onnx, .crumb)")->required();
-  verb->add_option("--input", options->inputs, "[NAME=]FILE.npy, once for each input (drawn numbers)");
+  verb->add_option("model", options->model, "The graph (.onnx, .crumb)")->type_name("FILE")->required();
+  verb->add_option("--input", options->inputs, "[NAME=]FILE.npy, once for each input (drawn numbers)")
+      ->type_name("[NAME=]FILE")
+      ->group(kInputFlags);
   CLI::Option* const inputs = verb->get_option("--input");
-  verb->add_option("--batch", options->batch, "Samples of drawn inputs (1)")->excludes(inputs);
+  verb->add_option("--batch", options->batch, "Samples of drawn inputs (1)")
+      ->type_name("SAMPLES")
+      ->group(kInputFlags)
+      ->excludes(inputs);
   verb->add_option("--shape", options->shapes,
                    "NAME=8x128, the shape of a drawn input; others that share its open sizes follow")
+      ->type_name("NAME=SIZES")
+      ->group(kInputFlags)
       ->excludes(inputs);
   add_threads_flag(*verb, options->threads, "Threads (those the machine has)");
-  verb->add_option("--seconds", options->seconds, "How long to run (2)");
-  verb->add_option("--against", options->against, "Time this, too: libtorch")
+  verb->add_option("--seconds", options->seconds, "How long to run (2)")
+      ->type_name("SECONDS")
+      ->group(kRunningFlags);
+  verb->add_option("--against", options->against, "Time this, too (none)")
+      ->group(kRunningFlags)
       ->check(CLI::IsMember({"libtorch"}));
   add_fast_flag(*verb, options->fast);
-  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer("Example:\n  crumb bench examples/digits/digits_cnn.crumb --threads 1 --against libtorch");
   verb->callback([options] { bench_verb(*options); });
 }

@@ -6,6 +6,7 @@
 
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "quant/distortion.h"
@@ -107,10 +108,14 @@ void add_compare(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App* verb =
       app.add_subcommand("compare", "Show per tensor what a model lost against another, worst first");
-  verb->add_option("a", options->a, "The reference: a checkpoint of any kind, or a packed file")->required();
-  verb->add_option("b", options->b, "The other: likewise")->required();
-  verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model, where A is one");
-  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->add_option("a", options->a, "The reference: a checkpoint of any kind, or a packed file")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("b", options->b, "The other: likewise")->type_name("MODEL")->required();
+  verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model, where A is one")
+      ->type_name("NAME")
+      ->group(kInputFlags);
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "SQNR is that of B's values against A's.\n\nExample:\n  crumb compare all-MiniLM-L6-v2 minilm.crumb");
   verb->callback([options] { compare_verb(*options); });

@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "cli/flag_group.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
@@ -130,10 +131,13 @@ void add_cost(CLI::App& app) {
   auto options = std::make_shared<CostOptions>();
   CLI::App* verb =
       app.add_subcommand("cost", "Count a graph's multiplications, bit operations, bits, accumulators");
-  verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")->required();
-  verb->add_option("--shape", options->shapes, kShapeHelp);
-  verb->add_flag("--sparse", options->sparse, "Leave multiplications by zero weights out of nodes and total");
-  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")
+      ->type_name("FILE")
+      ->required();
+  verb->add_option("--shape", options->shapes, kShapeHelp)->type_name("NAME=SIZES")->group(kInputFlags);
+  verb->add_flag("--sparse", options->sparse, "Leave multiplications by zero weights out of nodes and total")
+      ->group(kOutputFlags);
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "BOPs (qonnx): MACs times bits of input times bits of weight, with the types that qonnx infers.\n"
       "BOPs (QAP): MACs times ((1 - zeros) a w + a + w + log2(length)), arXiv:2102.11289.\n"

@@ -10,6 +10,7 @@
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
 #include "cli/dtype_flag.h"
+#include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
@@ -97,15 +98,19 @@ void add_dequantize(CLI::App& app) {
   verb->add_option(
           "input", options->input,
           "The packed file, a .gguf file, or what compressed-tensors, GPTQ, AWQ or FP8 tools quantized")
+      ->type_name("MODEL")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "The .safetensors file to write, or a name without that ending: the model folder")
+      ->type_name("FILE|FOLDER")
+      ->group(kOutputFlags)
       ->required();
   verb->add_option(
           "--shard", options->shard,
           "Of a folder: safetensors files of at most this size (2GB, 500MiB; a tensor is never cut), and "
           "an index; 5GB else")
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->group(kOutputFlags);
   add_dtype_flag(*verb, options->dtype);
   add_threads_flag(*verb, options->threads, "Threads (those the machine has)");
   verb->footer(

@@ -14,6 +14,9 @@
 #include "base/processor.h"
 #include "base/text/nearest_name.h"
 #include "base/threads/parallel.h"
+#include "cli/complete.h"
+#include "cli/help_format.h"
+#include "cli/old_spellings.h"
 #include "cli/verb.h"
 
 namespace crumb::cli {
@@ -50,32 +53,77 @@ std::string text_of_unexpected(std::string_view what) {
          printable(what.substr(0, what.find('\n')));
 }
 
-/// The verb of that name; null where there is none.
-const CLI::App* find_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!arguments.empty() && verb->get_name() == arguments[0]) return verb;
+using Verbs = std::vector<const CLI::App*>;
+
+Verbs verbs_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// What a person types to call it: "train lm".
+std::string words_of(const CLI::App& verb) {
+  const CLI::App* const parent = verb.get_parent();
+  if (!parent) return "";
+  const std::string before = words_of(*parent);
+  return before + (before.empty() ? "" : " ") + verb.get_name();
+}
+
+/// The verb that the arguments begin with, "train lm" or "quantize"; the program where they begin with none.
+const CLI::App& find_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* found = &app;
+  for (const std::string& argument : arguments) {
+    const Verbs below = verbs_of(*found);
+    const auto named =
+        std::ranges::find(below, argument, [](const CLI::App* verb) { return verb->get_name(); });
+    if (named == below.end()) break;
+    found = *named;
   }
-  return nullptr;
+  return *found;
+}
+
+std::vector<std::string> flags_of(const CLI::App& verb) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+bool has_flag(const CLI::App& verb, const std::string& flag) {
+  const std::vector<std::string> flags = flags_of(verb);
+  return std::ranges::find(flags, flag) != flags.end();
+}
+
+/// Of a flag that verbs beside this one have: "--epochs is a flag of crumb train task and crumb train graph, ..."; else empty.
+std::string hint_of_siblings(const CLI::App& verb, const std::string& flag) {
+  if (!verb.get_parent() || !verb.get_parent()->get_parent()) return "";
+  std::string owners;
+  for (const CLI::App* sibling : verbs_of(*verb.get_parent()))
+    if (has_flag(*sibling, flag)) owners += (owners.empty() ? "crumb " : ", crumb ") + words_of(*sibling);
+  return owners.empty() ? "" : flag + " is a flag of " + owners + ", and not of crumb " + words_of(verb);
+}
+
+/// Help of verbs lists flags by group; that one may ask for help is said where verbs are listed.
+void hide_help_flags(CLI::App& app) {
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) {
+    verb->get_help_ptr()->group("");
+    hide_help_flags(*verb);
+  }
 }
 
 /// What CLI11 cannot tell: the nearest valid name of a mistyped verb or flag.
 std::string hint(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty()) return "";
-  const CLI::App* verb = find_verb(app, arguments);
-  if (!verb && !arguments[0].starts_with('-')) {
+  const CLI::App& verb = find_verb(app, arguments);
+  if (&verb == &app && !arguments[0].starts_with('-')) {
     std::vector<std::string> verbs;
-    for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
-      verbs.push_back(other->get_name());
-    }
+    for (const CLI::App* other : verbs_of(app))
+      if (is_shown(*other)) verbs.push_back(other->get_name());
     return unknown_name("verb", arguments[0], verbs);
   }
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : (verb ? *verb : app).get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
+  const std::vector<std::string> flags = flags_of(verb);
   for (const std::string& argument : arguments) {
     const std::string flag = argument.substr(0, argument.find('='));
     if (flag.starts_with("--") && flag.size() > 2 && std::ranges::find(flags, flag) == flags.end()) {
+      if (std::string others = hint_of_siblings(verb, flag); !others.empty()) return others;
       const bool near = edit_distance(flag, nearest_name(flag, flags)) <= (flag.size() - 2) / 2;
       return near ? unknown_name("flag", flag, flags) : "unknown flag " + quote_text(flag);
     }
@@ -86,49 +134,50 @@ std::string hint(const CLI::App& app, const std::vector<std::string>& arguments)
 }  // namespace
 
 void add_verbs(CLI::App& app) {
-  add_quantize(app);
-  add_sweep(app);
-  add_inspect(app);
-  add_verify(app);
-  add_dequantize(app);
-  add_compare(app);
-  add_formats(app);
-  add_recipe(app);
-  add_embed(app);
-  add_generate(app);
-  add_perplexity(app);
-  add_tokenize(app);
-  add_detokenize(app);
-  add_agree(app);
-  add_run(app);
-  add_bench(app);
-  add_lint(app);
-  add_cost(app);
-  add_passes(app);
-  add_export(app);
-  add_convert(app);
-  add_train(app);
-  add_recover(app);
-  add_merge(app);
-  add_doctor(app);
+  struct Job {
+    const char* title;
+    std::vector<void (*)(CLI::App&)> verbs;
+  };
+  const std::vector<Job> jobs = {
+      {"Quantize and export", {add_quantize, add_sweep, add_export, add_convert, add_dequantize, add_passes}},
+      {"Train and recover", {add_train, add_recover, add_merge}},
+      {"Run", {add_run, add_embed, add_generate, add_tokenize, add_detokenize}},
+      {"Measure and compare", {add_perplexity, add_compare, add_agree, add_bench, add_cost}},
+      {"Inspect and check", {add_inspect, add_verify, add_lint}},
+      {"Look up", {add_formats, add_recipe, add_doctor, add_completion, add_man}}};
+  for (const auto& [title, verbs] : jobs) {
+    const std::size_t before = verbs_of(app).size();
+    for (const auto& add : verbs) add(app);
+    const std::vector<CLI::App*> all = app.get_subcommands([](CLI::App*) { return true; });
+    for (std::size_t i = before; i < all.size(); ++i)
+      if (is_shown(*all[i])) all[i]->group(title);
+  }
+  hide_help_flags(app);
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const std::vector<std::string>& given) {
   const InputWatch watch;  // no verb's outputs replace what it reads
+  std::vector<std::string> arguments = given;
   CLI::App app("Crumb: neural networks whose weights take one to eight bits.", "crumb");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "crumb " CRUMB_VERSION, "Print the version");
   app.require_subcommand(1);
-  app.footer("Each verb explains itself: crumb VERB --help");
+  app.footer("Each verb explains itself: crumb VERB --help. What is there and what is missing: crumb doctor");
   add_verbs(app);
+  if (!arguments.empty() && arguments[0] == "complete") {  // no verb: what completions of shells ask
+    arguments.erase(arguments.begin());
+    print_candidates(app, arguments);
+    return printed();
+  }
   try {
     // A $CRUMB_ISA or $CRUMB_THREADS that means nothing is said before anything is done.
     may_use(Isa::kPortable);
     default_threads();
+    const bool asks_help = !arguments.empty() && arguments[0] == "help";  // crumb help [VERB]
+    if (asks_help) arguments.erase(arguments.begin());
+    arguments = in_new_spelling(app, std::move(arguments));
+    if (asks_help) arguments.emplace_back("--help");
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-    if (!arguments.empty() && arguments[0] == "help") {  // crumb help [VERB]
-      reversed.pop_back();
-      reversed.insert(reversed.begin(), "--help");
-    }
     app.parse(std::move(reversed));
     return printed();
   } catch (
@@ -140,8 +189,9 @@ int run(const std::vector<std::string>& arguments) {
       return printed();
     }
     const std::string better = hint(app, arguments);
-    const std::string verb = find_verb(app, arguments) ? arguments[0] + " " : "";
-    return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)",
+    const std::string verb = words_of(find_verb(app, arguments));
+    return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb +
+                        (verb.empty() ? "" : " ") + "--help)",
                     kUsage);
   } catch (const Error& error) {
     return complain(error.what(), exit_code(error.kind()));

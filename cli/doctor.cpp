@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/installation.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -90,7 +91,7 @@ void add_doctor(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   CLI::App* verb =
       app.add_subcommand("doctor", "Say what of Crumb is on this machine, and what brings the rest");
-  verb->add_flag("--json", *json, "Print one JSON object");
+  verb->add_flag("--json", *json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "Exit code 1 where a part is there and cannot be used; what is only missing is no failure.\n\n"
       "Example:\n"

@@ -6,6 +6,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "export/folder/rounded_content.h"
 
 namespace crumb::cli {
@@ -34,6 +35,7 @@ CLI::Option* add_dtype_flag(CLI::App& verb, std::string& dtype) {
           "--dtype", dtype,
           "Of floats: round them to f32, f16 or bf16, and say what that costs (else as they come, without "
           "loss)")
+      ->group(kOutputFlags)
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
 }
 

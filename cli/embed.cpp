@@ -7,6 +7,7 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
+#include "cli/flag_group.h"
 #include "cli/graph_inputs.h"
 #include "cli/model_inputs.h"
 #include "cli/not_finite.h"
@@ -64,11 +65,18 @@ void embed_verb(const EmbedOptions& options) {
 void add_embed(CLI::App& app) {
   auto options = std::make_shared<EmbedOptions>();
   CLI::App* verb = app.add_subcommand("embed", "Embed the lines of a text file with a sentence encoder");
-  verb->add_option("model", options->model, "A Hugging Face folder or a packed file")->required();
-  verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")->required();
-  verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
+  verb->add_option("model", options->model, "A Hugging Face folder or a packed file")
+      ->type_name("MODEL")
       ->required();
-  add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
+  verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")
+      ->type_name("FILE")
+      ->group(kInputFlags)
+      ->required();
+  verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
+      ->type_name("FILE")
+      ->group(kOutputFlags)
+      ->required();
+  add_threads_flag(*verb, options->threads, "Threads, which never change the result (those the machine has)");
   add_fast_flag(*verb, options->fast);
   add_strict_flag(*verb, options->strict);
   verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");

@@ -14,6 +14,7 @@
 #include "cli/export_folder.h"
 #include "cli/export_gguf.h"
 #include "cli/export_project.h"
+#include "cli/flag_group.h"
 #include "cli/graph_inputs.h"
 #include "cli/notes.h"
 #include "cli/opset_flag.h"
@@ -291,28 +292,44 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
           "runs); export: gguf (llama.cpp), hf (a Hugging Face folder of floats), compressed-tensors (one of "
           "codes), adapter (one in the file, by itself: a PEFT folder or a .gguf), hls4ml-project, "
           "finn-project")
+      ->type_name(
+          std::string_view(name) == "export"
+              ? "qonnx|qcdq|float|packed|gguf|hf|compressed-tensors|adapter|hls4ml-project|finn-project"
+              : "qonnx|qcdq|float|packed")
+      ->group(kOutputFlags)
       ->required(std::string_view(name) == "export");
-  verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
-  add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");
-  verb->add_option("--shape", options->shapes, kShapeHelp);
+  verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)")
+      ->type_name("qonnx|finn|hls4ml")
+      ->group(kOutputFlags);
+  add_opset_flag(*verb, options->opset, "ONNX's operator set (13, or the least that will do)");
+  verb->add_option("--shape", options->shapes, kShapeHelp)->type_name("NAME=SIZES")->group(kOutputFlags);
   verb->add_flag("--integer-view", options->integer_view,
-                 "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them");
+                 "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them")
+      ->group("How the file is written");
   verb->add_flag(
-      "--allow-approximate", options->allow_approximate,
-      "qonnx: write also what the profile's tool computes nearly the same (hls4ml: scales that are no "
-      "powers of two), and say so; compressed-tensors: nvfp4");
+          "--allow-approximate", options->allow_approximate,
+          "qonnx: write also what the profile's tool computes nearly the same (hls4ml: scales that are no "
+          "powers of two), and say so; compressed-tensors: nvfp4")
+      ->group("How the file is written");
   verb->add_option("--accumulator-config", options->accumulators,
-                   "qonnx: write the types that each layer needs, as hls4ml's configuration (JSON)");
+                   "qonnx: write the types that each layer needs, as hls4ml's configuration (JSON)")
+      ->type_name("FILE")
+      ->group("How the file is written");
   verb->add_option("--input-range", options->ranges,
-                   "NAME=lo:hi, the whole numbers of an input that nothing quantizes first");
+                   "NAME=lo:hi, the whole numbers of an input that nothing quantizes first")
+      ->type_name("NAME=LO:HI")
+      ->group("How the file is written");
   verb->add_flag(
-      "--weights-as-float", options->weights_as_float,
-      "qcdq: weights as float32 behind a QuantizeLinear, which qonnx's converter reads without loss");
+          "--weights-as-float", options->weights_as_float,
+          "qcdq: weights as float32 behind a QuantizeLinear, which qonnx's converter reads without loss")
+      ->group("How the file is written");
   verb->add_flag("--native-types", options->native_types,
-                 "qcdq, operator set 21 and later: int4, uint4, ... as element types");
+                 "qcdq, operator set 21 and later: int4, uint4, ... as element types")
+      ->group("How the file is written");
   verb->add_flag("--allow-arithmetic", options->allow_arithmetic,
-                 "qcdq: float arithmetic for quantizers that QuantizeLinear cannot say");
-  verb->add_flag("--json", options->json, "Print JSON");
+                 "qcdq: float arithmetic for quantizers that QuantizeLinear cannot say")
+      ->group("How the file is written");
+  verb->add_flag("--json", options->json, "Print JSON")->group(kOutputFlags);
   verb->callback([options] { export_verb(*options); });
   return verb;
 }
@@ -326,17 +343,24 @@ void add_export(CLI::App& app) {
   verb->add_option(
           "model", options->input,
           "The network: a graph (.onnx, .crumb), or a checkpoint of a known architecture (.crumb, folder)")
+      ->type_name("MODEL")
       ->required();
   verb->add_option("-o,--output", options->output, "The file to write (.onnx, .crumb), or a folder")
+      ->type_name("FILE|FOLDER")
+      ->group(kOutputFlags)
       ->required();
   verb->add_option("--shard", options->shard,
                    "hf, compressed-tensors: tensor files of at most this size (2GB, 500MiB; a tensor is "
                    "never cut), else 5GB")
-      ->type_name("SIZE");
+      ->type_name("SIZE")
+      ->group(kOutputFlags);
   add_dtype_flag(*verb, options->dtype);
-  verb->add_option("--name", options->adapter, "adapter: which one, where the file has several");
+  verb->add_option("--name", options->adapter, "adapter: which one, where the file has several")
+      ->type_name("NAME")
+      ->group("How the file is written");
   verb->add_flag("--without-adapters", options->without_adapters,
-                 "qonnx, qcdq, float, packed: leave out the low-rank adapters that the file has");
+                 "qonnx, qcdq, float, packed: leave out the low-rank adapters that the file has")
+      ->group("How the file is written");
   add_project_flags(*verb, options->project);
   verb->footer(
       "The file is read back before it gets its name: every quantizer's integers must be those that were "
@@ -349,8 +373,12 @@ void add_convert(CLI::App& app) {
   CLI::App* verb =
       add(app, "convert",
           "Rewrite an ONNX file between QONNX, QCDQ and float, or GGUF as packed file and back", options);
-  verb->add_option("input", options->input, "The file to read (.onnx, .gguf, .crumb)")->required();
-  verb->add_option("output", options->output, "The file to write (.onnx, .crumb, .gguf)")->required();
+  verb->add_option("input", options->input, "The file to read (.onnx, .gguf, .crumb)")
+      ->type_name("FILE")
+      ->required();
+  verb->add_option("output", options->output, "The file to write (.onnx, .crumb, .gguf)")
+      ->type_name("FILE")
+      ->required();
   verb->footer(
       "Between GGUF and packed files, which need no --to, codes and scales stay as they are.\n\n"
       "Examples:\n  crumb convert TFC_2W2A.onnx tfc_qcdq.onnx --to qcdq\n"

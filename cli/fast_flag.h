@@ -3,15 +3,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/flag_group.h"
 #include "runtime/operator.h"
 
 namespace crumb::cli {
 
 inline void add_fast_flag(CLI::App& verb, bool& fast) {
-  verb.add_flag(
-      "--fast", fast,
-      "What matrices of quantized weights take in becomes bytes, one scale a row: faster, and not the bits "
-      "that the network says");
+  verb.add_flag("--fast", fast,
+                "What matrices of quantized weights take in becomes bytes, one scale a row: faster, and not "
+                "the bits "
+                "that the network says")
+      ->group(kRunningFlags);
 }
 
 inline runtime::Promise promise_of(bool fast) {

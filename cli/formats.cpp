@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/text/nearest_name.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/number/block_format.h"
@@ -172,10 +173,11 @@ void formats_verb(const FormatsOptions& options) {
 void add_formats(CLI::App& app) {
   auto options = std::make_shared<FormatsOptions>();
   CLI::App* verb = app.add_subcommand("formats", "List the number formats, block formats and schemes");
-  verb->add_option("name", options->name, "One format");
+  verb->add_option("name", options->name, "One format")->type_name("FORMAT");
   verb->add_flag("--values", options->values,
-                 "Every code of the format and its value, before scale and zero point");
-  verb->add_flag("--json", options->json, "Print one JSON object");
+                 "Every code of the format and its value, before scale and zero point")
+      ->group(kOutputFlags);
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer("Example:\n  crumb formats e2m1 --values");
   verb->callback([options] { formats_verb(*options); });
 }

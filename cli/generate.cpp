@@ -15,6 +15,7 @@
 #include "cli/cache_file.h"
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
+#include "cli/flag_group.h"
 #include "cli/language_model.h"
 #include "cli/model_inputs.h"
 #include "cli/not_finite.h"
@@ -198,20 +199,34 @@ void generate_verb(const GenerateFlags& flags) {
 void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
   CLI::Option* const draws =
       verb.add_option("--temperature", sampling.temperature,
-                      "Divides logits before one is drawn; 0 takes the most probable token (0)");
+                      "Divides logits before one is drawn; 0 takes the most probable token (0)")
+          ->type_name("FACTOR")
+          ->group("The answer");
   verb.add_option("--top-k", sampling.top_k, "Draw among so many of the most probable tokens; 0: all (0)")
+      ->type_name("TOKENS")
+      ->group("The answer")
       ->check(at_least(0))
       ->needs(draws);
   verb.add_option("--top-p", sampling.top_p,
                   "Draw among the most probable tokens that have this probability together (1)")
+      ->type_name("SHARE")
+      ->group("The answer")
       ->needs(draws);
   verb.add_option(
           "--min-p", sampling.min_p,
           "Draw among tokens that have at least this share of the most probable one's probability (0)")
+      ->type_name("SHARE")
+      ->group("The answer")
       ->needs(draws);
   verb.add_option("--repeat-penalty", sampling.repeat_penalty,
-                  "Divides the logits of tokens that are there already (1)");
-  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)")->check(at_least(0))->needs(draws);
+                  "Divides the logits of tokens that are there already (1)")
+      ->type_name("FACTOR")
+      ->group("The answer");
+  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)")
+      ->type_name("NUMBER")
+      ->group("The answer")
+      ->check(at_least(0))
+      ->needs(draws);
 }
 
 }  // namespace
@@ -219,33 +234,54 @@ void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
 void add_generate(CLI::App& app) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* verb = app.add_subcommand("generate", "Let a language model go on with a text");
-  verb->add_option("model", flags->model, "A Hugging Face folder, a GGUF file or a packed file")->required();
-  verb->add_option("--prompt", flags->prompt, "The text to go on with");
-  verb->add_option("--prompt-file", flags->prompt_file, "A file with that text, in UTF-8");
+  verb->add_option("model", flags->model, "A Hugging Face folder, a GGUF file or a packed file")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("--prompt", flags->prompt, "The text to go on with")
+      ->type_name("TEXT")
+      ->group(kInputFlags);
+  verb->add_option("--prompt-file", flags->prompt_file, "A file with that text, in UTF-8")
+      ->type_name("FILE")
+      ->group(kInputFlags);
   verb->add_flag("--chat", flags->chat,
                  "The text is what a person says, as the model's chat template has it; without a text, a "
-                 "conversation: a turn for each line of standard input");
-  verb->add_option("--system", flags->system, "With --chat: what the model is told before");
+                 "conversation: a turn for each line of standard input")
+      ->group(kInputFlags);
+  verb->add_option("--system", flags->system, "With --chat: what the model is told before")
+      ->type_name("TEXT")
+      ->group(kInputFlags);
   verb->add_option("--tokens", flags->options.tokens, "Tokens of the answer, at most (128)")
+      ->type_name("TOKENS")
+      ->group("The answer")
       ->check(at_least(0));
   add_sampling_flags(*verb, flags->options.sampling);
   verb->add_option("--stop", flags->options.stops,
-                   "A text that ends the answer, and is no part of it; once for each");
+                   "A text that ends the answer, and is no part of it; once for each")
+      ->type_name("TEXT")
+      ->group("The answer");
   verb->add_option("--context", flags->context,
                    "Tokens of prompt and answer, at most (as many as the model has positions)")
+      ->type_name("TOKENS")
+      ->group("The answer")
       ->check(at_least(1));
   verb->add_flag("--shift", flags->options.shift,
-                 "A full context loses its oldest half; otherwise it is an error");
+                 "A full context loses its oldest half; otherwise it is an error")
+      ->group("The answer");
   verb->add_option("--save-cache", flags->save_cache,
-                   "Write keys and values of all that was said, for --load-cache");
+                   "Write keys and values of all that was said, for --load-cache")
+      ->type_name("FILE")
+      ->group(kOutputFlags);
   verb->add_option(
-      "--load-cache", flags->load_cache,
-      "What a run of the same model saved: what its text and this one begin with alike is not run again");
+          "--load-cache", flags->load_cache,
+          "What a run of the same model saved: what its text and this one begin with alike is not run again")
+      ->type_name("FILE")
+      ->group(kInputFlags);
   add_model_flags(*verb, flags->wishes);
-  add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the answer");
+  add_threads_flag(*verb, flags->threads, "Threads, which never change the answer (those the machine has)");
   add_fast_flag(*verb, flags->fast);
   add_strict_flag(*verb, flags->strict);
-  verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end");
+  verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end")
+      ->group(kOutputFlags);
   verb->footer(
       "Ctrl-C ends an answer; a conversation goes on then. In one, the lines '/adapters off' and '/adapters "
       "on' say by which "

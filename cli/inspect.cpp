@@ -8,6 +8,7 @@
 #include "base/files/counted.h"
 #include "base/files/output_place.h"
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/inspect_graph.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
@@ -196,17 +197,24 @@ void inspect_verb(const InspectOptions& options) {
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file, a checkpoint or a graph holds");
-  verb->add_option("file", options->file, "The file or folder")->required();
-  verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model");
-  verb->add_flag("--tensors", options->tensors, "List every tensor");
-  verb->add_flag("--json", options->json, "Print one JSON object");
-  verb->add_flag("--tensors-only", options->tensors_only, "Take a graph for a checkpoint: its tensors alone");
-  verb->add_flag("--graph", options->graph, "Draw the graph of a checkpoint, too");
-  verb->add_flag("--all", options->all, "Print all of a drawing that is longer than a page");
-  verb->add_option("--svg", options->svg, "Draw a graph into this file");
-  verb->add_option("--shape", options->shapes, kShapeHelp);
+  verb->add_option("file", options->file, "The file or folder")->type_name("MODEL")->required();
+  verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model")
+      ->type_name("NAME")
+      ->group(kInputFlags);
+  verb->add_flag("--tensors", options->tensors, "List every tensor")->group(kOutputFlags);
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
+  verb->add_flag("--tensors-only", options->tensors_only, "Take a graph for a checkpoint: its tensors alone")
+      ->group(kInputFlags);
+  verb->add_flag("--graph", options->graph, "Draw the graph of a checkpoint, too")->group(kOutputFlags);
+  verb->add_flag("--all", options->all, "Print all of a drawing that is longer than a page")
+      ->group(kOutputFlags);
+  verb->add_option("--svg", options->svg, "Draw a graph into this file")
+      ->type_name("FILE")
+      ->group(kOutputFlags);
+  verb->add_option("--shape", options->shapes, kShapeHelp)->type_name("NAME=SIZES")->group(kInputFlags);
   verb->add_flag("--memory", options->memory,
-                 "Say what a run of the graph takes, too, and where each value lies");
+                 "Say what a run of the graph takes, too, and where each value lies")
+      ->group(kOutputFlags);
   verb->footer(
       "Examples:\n  crumb inspect minilm.crumb --tensors\n  crumb inspect TFC_2W2A.onnx --svg tfc.svg\n"
       "  crumb inspect minilm.crumb --memory --shape input_ids=8x128");

@@ -2,6 +2,7 @@
 
 #include "base/within.h"
 #include "cli/adapter_files.h"
+#include "cli/flag_group.h"
 #include "cli/graph_inputs.h"
 #include "cli/not_empty.h"
 #include "graph/adapters.h"
@@ -34,10 +35,13 @@ void add_model_flags(CLI::App& verb, ModelWishes& wishes) {
           "--kv-cache", wishes.kv_cache,
           "Keep keys and values as codes: int8, int4, e4m3fn, ..., one scale for each token and head, or "
           "int4:group=32 for groups of a head; with :rotate behind a Hadamard matrix (as the file says)")
+      ->type_name("SPEC")
+      ->group(kInputFlags)
       ->check(not_empty);
   add_adapter_flag(verb, wishes.adapters);
   verb.add_flag("--without-adapters", wishes.without_adapters,
-                "Leave out the adapters that the model's own file has");
+                "Leave out the adapters that the model's own file has")
+      ->group(kInputFlags);
 }
 
 runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes) {

@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,56 +31,67 @@
 
 namespace crumb::cli {
 
-void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const HelpOfFlags& whose) {
-  const auto begun = [](const std::string& begin, std::string text) {
-    const auto first = static_cast<unsigned char>(text[0]);
-    text[0] = static_cast<char>(begin.empty() ? std::toupper(first) : std::tolower(first));
-    return begin + text;
-  };
-  const auto help = [&](const std::string& text) { return begun(whose.all, text); };
-  const auto help_of_decoders = [&](const std::string& text) { return begun(whose.of_decoders, text); };
-  verb.add_option("--temperature", flags.temperature,
-                  help_of_decoders("Of both networks' predictions, with the loss kl (1)"))
-      ->check(above_zero());
-  verb.add_option("--length", flags.length, help("Tokens of a sequence, or at most of a line (512)"))
-      ->check(CLI::Range(2, 1 << 20));
-  verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(at_least(0));
-  verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))->check(at_least(0));
+void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, bool is_encoder) {
+  verb.add_option("--length", flags.length,
+                  is_encoder ? "Tokens of a line, at most (512)" : "Tokens of a sequence (512)")
+      ->check(CLI::Range(2, 1 << 20))
+      ->type_name("TOKENS");
+  verb.add_option("--steps", flags.steps, "Steps (240)")->check(at_least(0))->type_name("STEPS");
+  verb.add_option("--warm-up", flags.warm_up, "Steps in which the rate grows (15)")
+      ->check(at_least(0))
+      ->type_name("STEPS");
   verb.add_option("--schedule", flags.schedule,
-                  help("How the rate goes from there: cosine or linear, to 0, or constant (cosine)"));
+                  "How the rate goes from there: cosine or linear, to 0, or constant (cosine)")
+      ->type_name("cosine|linear|constant");
   verb.add_option(
           "--average", flags.average,
-          help("Keep the moving average of what learns, of which each step keeps so much of the old one, "
-               "such as 0.99 (none)"))
-      ->check(CLI::Range(0.0, 0.999999));
-  verb.add_option("--products", flags.products,
-                  help("What matrices are multiplied as in training steps: f32, bf16 (on a CPU) or tf32 (on "
-                       "a GPU); what is there of the short ones"));
-  verb.add_option(
-      "--optimizer-states", flags.states,
-      help("What AdamW keeps of each number that learns, twice: f32, bf16, or int8, codes in blocks "
-           "of 256 (f32)"));
-  verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
+          "Keep the moving average of what learns, of which each step keeps so much of the old one, such as "
+          "0.99 (none)")
+      ->check(CLI::Range(0.0, 0.999999))
+      ->type_name("SHARE");
+  if (is_encoder) return;
+  verb.add_option("--temperature", flags.temperature,
+                  "Divides the logits of both networks, with the loss kl (1)")
+      ->check(above_zero())
+      ->type_name("FACTOR");
   verb.add_option("--tokens", flags.tokens,
-                  help_of_decoders("The first N tokens of the text (all; of one that is drawn 16384)"))
-      ->check(at_least(1));
-  CLI::Option* const kept = verb.add_option(
-      "--teacher-logits", flags.teacher_logits,
-      help_of_decoders(
-          "A file of what the float model predicts: made where there is none, else the float model stays "
-          "out of memory"));
-  verb.add_option("--top-k", flags.top_k,
-                  help_of_decoders("So many tokens of each place, in a file that is made (64)"))
+                  "The first tokens of the text, so many (all; of one that is drawn 16384)")
       ->check(at_least(1))
-      ->needs(kept);
+      ->type_name("TOKENS");
+  CLI::Option* const kept =
+      verb.add_option(
+              "--teacher-logits", flags.teacher_logits,
+              "A file of what the float model predicts: made where there is none, and where there is one "
+              "the float model stays out of memory (none)")
+          ->type_name("FILE");
+  verb.add_option("--top-k", flags.top_k, "So many tokens of each place, in a file that is made (64)")
+      ->check(at_least(1))
+      ->needs(kept)
+      ->type_name("TOKENS");
+}
+
+void add_language_running_flags(CLI::App& verb, LanguageTrainingFlags& flags, bool is_encoder) {
+  verb.add_option("--device", flags.device, "Where steps are computed: cpu, cuda or cuda:1 (cpu)")
+      ->type_name("DEVICE");
+  verb.add_option(
+          "--products", flags.products,
+          "What matrices are multiplied as in training steps: f32, bf16 (on a CPU) or tf32 (on a GPU) "
+          "(the short one where the processor has it)")
+      ->type_name("f32|bf16|tf32");
+  verb.add_option(
+          "--optimizer-states", flags.states,
+          "What AdamW keeps of each number that learns, twice: f32, bf16, or int8, codes in blocks of 256 "
+          "(f32)")
+      ->type_name("f32|bf16|int8");
   verb.add_option("--at-once", flags.at_once,
-                  help("Sequences of a step that run at a time; fewer take less memory (all)"))
-      ->check(at_least(1));
+                  is_encoder ? "Lines of a step that run at a time; fewer take less memory (all)"
+                             : "Sequences of a step that run at a time; fewer take less memory (all)")
+      ->check(at_least(1))
+      ->type_name(is_encoder ? "LINES" : "SEQUENCES");
+  if (is_encoder) return;
   verb.add_flag("--recompute", flags.recompute,
-                help_of_decoders(
-                    "Keep what layers give alone, and compute what is inside them again for the gradients: "
-                    "less memory, a "
-                    "third more time"));
+                "Keep what layers give alone, and compute what is inside them again for the gradients: less "
+                "memory, a third more time");
 }
 
 bool is_writer() {

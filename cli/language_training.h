@@ -27,12 +27,12 @@ struct LanguageTrainingFlags {
   bool restart = false;  ///< no flag of these: whether an unfinished run is dropped
 };
 
-/// What help begins with, where the verb has flags of others: of all of them, and of those that are for decoders alone.
-struct HelpOfFlags {
-  std::string all, of_decoders;
-};
+/// How a network learns, and in what memory; a sentence encoder's are without those of decoders. In the verb's group of flags that
+/// is open.
+void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, bool is_encoder = false);
 
-void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const HelpOfFlags& whose = {});
+/// Where and how steps are computed: what takes time and memory, and changes no more than last digits.
+void add_language_running_flags(CLI::App& verb, LanguageTrainingFlags& flags, bool is_encoder = false);
 
 /// Of a step, where the command says nothing.
 inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }

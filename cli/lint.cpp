@@ -8,6 +8,7 @@
 
 #include "base/files/output_place.h"
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "graph/onnx/write.h"
@@ -126,12 +127,17 @@ void add_lint(CLI::App& app) {
   CLI::App* verb =
       app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
   verb->add_option("file", options->file,
-                   "The graph (.onnx, a .crumb that holds one, or a checkpoint of a known architecture)");
-  verb->add_option("--for", options->profile, "Whose rules: finn, hls4ml, qonnx, onnxruntime");
+                   "The graph (.onnx, a .crumb that holds one, or a checkpoint of a known architecture)")
+      ->type_name("MODEL");
+  verb->add_option("--for", options->profile, "Whose rules: finn, hls4ml, qonnx, onnxruntime")
+      ->type_name("finn|hls4ml|qonnx|onnxruntime")
+      ->group(kInputFlags);
   verb->add_option("--fix", options->fixed,
-                   "Write the file with everything rewritten that keeps its numbers, and check that");
-  verb->add_flag("--json", options->json, "Print JSON");
-  verb->add_flag("--rules", options->rules, "List the rules (those of --for)");
+                   "Write the file with everything rewritten that keeps its numbers, and check that")
+      ->type_name("FILE")
+      ->group(kOutputFlags);
+  verb->add_flag("--json", options->json, "Print JSON")->group(kOutputFlags);
+  verb->add_flag("--rules", options->rules, "List the rules (those of --for)")->group(kOutputFlags);
   verb->footer(
       "Exit code 1 when something is found.\n\nExample:\n  crumb lint TFC_2W2A.onnx --for finn --fix "
       "tfc.onnx");

@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
 #include "cli/dtype_flag.h"
+#include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/merge_training.h"
 #include "cli/merged_recipe.h"
@@ -162,19 +163,26 @@ void add_merge(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("merge", "Put low-rank adapters into the matrices beside them");
   verb->add_option("model", flags->model,
                    "A packed file, with adapters in it or not, a Hugging Face folder or a GGUF file")
+      ->type_name("MODEL")
       ->required();
   add_adapter_flag(*verb, flags->adapters);
   verb->add_option(
           "-o,--output", flags->output,
           "A folder, with the matrices in floats, or FILE.crumb: quantized again, with what that costs")
+      ->type_name("FILE|FOLDER")
+      ->group(kOutputFlags)
       ->required();
   verb->add_option("--weights", flags->weights,
-                   "Of FILE.crumb: how merged matrices are quantized (as they were)");
+                   "Of FILE.crumb: how merged matrices are quantized (as they were)")
+      ->type_name("SPEC")
+      ->group(kOutputFlags);
   CLI::Option* const shard =
-      verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
+      verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)")
+          ->type_name("SIZE")
+          ->group(kOutputFlags);
   CLI::Option* const dtype = add_dtype_flag(*verb, flags->dtype);
   const std::vector<CLI::Option*> of_training = add_merge_training_flags(*verb, flags->training);
-  verb->add_flag("--json", flags->json, "Print what was merged as JSON");
+  verb->add_flag("--json", flags->json, "Print what was merged as JSON")->group(kOutputFlags);
   verb->footer(
       "Examples:\n"
       "  crumb merge recovered/model.crumb -o merged\n"

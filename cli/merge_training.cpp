@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/merged_recipe.h"
 #include "cli/number_checks.h"
 #include "cli/open_engine.h"
@@ -14,28 +15,35 @@
 
 namespace crumb::cli {
 std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
-  const std::string whose = "With --train: ";
+  flag_group(verb, "Training (--train)");
   verb.add_option("--train", flags.data,
                   "A text, texts or conversations (.jsonl), lines of a sentence encoder, synthetic or "
                   "synthetic-chat, on which merged codes learn what the network computes with its adapters; "
-                  "-o is a folder then, as crumb train lm writes it");
+                  "-o is a folder then, as crumb train lm writes it (none: codes as they are merged)")
+      ->type_name("FILE|synthetic|synthetic-chat");
   const std::size_t before = verb.get_options().size();
-  verb.add_option("--valid", flags.valid, whose + "a text to measure by");
-  add_language_training_flags(verb, flags.training, {.all = whose, .of_decoders = whose});
-  verb.add_option("--batch", flags.batch, whose + "sequences, or lines, of a step (4, 32)")
-      ->check(batch_size());
-  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")->check(learning_rate());
-  verb.add_option("--scale-rate", flags.scale_rate, whose + "that of the scales of codes (0.0005)")
-      ->check(learning_rate());
-  verb.add_flag("--scales-alone", flags.scales_alone,
-                whose + "codes stay as they were merged, and scales learn");
-  verb.add_option("--seed", flags.seed, whose + "of the order of sequences (0)")
-      ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
+  verb.add_option("--valid", flags.valid, "A text to measure by (none)")->type_name("FILE");
+  add_language_training_flags(verb, flags.training);
+  verb.add_option("--batch", flags.batch, "Sequences, or lines, of a step (4, 32)")
+      ->check(batch_size())
+      ->type_name("SEQUENCES");
+  verb.add_option("--rate", flags.rate, "The highest learning rate (0.0001)")
+      ->check(learning_rate())
+      ->type_name("RATE");
+  verb.add_option("--scale-rate", flags.scale_rate, "That of the scales of codes (0.0005)")
+      ->check(learning_rate())
+      ->type_name("RATE");
+  verb.add_flag("--scales-alone", flags.scales_alone, "Codes stay as they were merged, and scales learn");
+  verb.add_option("--seed", flags.seed, "Of the order of sequences (0)")
+      ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()))
+      ->type_name("NUMBER");
   verb.add_option("--checkpoint-every", flags.keep_every,
-                  whose + "steps between two states of an unfinished run (every ten minutes)")
-      ->check(at_least(1));
-  verb.add_flag("--restart", flags.restart, whose + "drop an unfinished run that lies there");
-  add_threads_flag(verb, flags.threads, whose + "threads (those that the machine has)");
+                  "Steps between two states of an unfinished run (every ten minutes)")
+      ->check(at_least(1))
+      ->type_name("STEPS");
+  verb.add_flag("--restart", flags.restart, "Drop an unfinished run that lies there");
+  add_language_running_flags(verb, flags.training);
+  add_threads_flag(verb, flags.threads, "Threads (those that the machine has)");
   const std::vector<CLI::Option*> all = verb.get_options();
   return {all.begin() + static_cast<std::ptrdiff_t>(before), all.end()};
 }

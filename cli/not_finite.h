@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "cli/flag_group.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "graph/not_finite.h"
@@ -12,7 +13,8 @@ namespace crumb::cli {
 
 inline void add_strict_flag(CLI::App& verb, bool& strict) {
   verb.add_flag("--strict", strict,
-                "Values that are NaN or infinite and come to a quantizer are an error, not a note");
+                "Values that are NaN or infinite and come to a quantizer are an error, not a note")
+      ->group(kRunningFlags);
 }
 
 /// Nothing where all were finite.

@@ -10,6 +10,7 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
@@ -184,15 +185,19 @@ void add_passes(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
   verb->add_option("file", options->file,
                    "The graph (.onnx or .crumb) or the checkpoint (folder, .gguf, .crumb); "
-                   "without one, all passes are listed");
-  verb->add_option("passes", options->names, "Passes, applied in this order");
+                   "without one, all passes are listed")
+      ->type_name("MODEL");
+  verb->add_option("passes", options->names, "Passes, applied in this order")->type_name("PASS");
   verb->add_option(
-      "-o,--output", options->output,
-      "The new graph (.onnx; .crumb packs it), or with fold-norms of a checkpoint a model folder");
+          "-o,--output", options->output,
+          "The new graph (.onnx; .crumb packs it), or with fold-norms of a checkpoint a model folder")
+      ->type_name("FILE|FOLDER")
+      ->group(kOutputFlags);
   verb->add_option("--shard", options->shard,
                    "Of a folder: safetensors files of at most this size (5GB, as Hugging Face has it)")
-      ->type_name("SIZE");
-  verb->add_flag("--json", options->json, "Print one JSON object");
+      ->type_name("SIZE")
+      ->group(kOutputFlags);
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "Passes change how a graph is written and not what it computes.\n\nExamples:\n"
       "  crumb passes net.onnx -o clean.onnx remove-identities fold-batch-norm readable-names\n"

@@ -7,6 +7,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
+#include "cli/flag_group.h"
 #include "cli/language_model.h"
 #include "cli/not_finite.h"
 #include "cli/number_checks.h"
@@ -140,26 +141,40 @@ void add_perplexity(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("perplexity", "Measure how well a language model foretells a text");
   verb->add_option("model", flags->models,
                    "A Hugging Face folder, a GGUF file or a packed file; several are measured side by side")
+      ->type_name("MODEL")
       ->required();
-  verb->add_option("--text", flags->text, "The text: a file in UTF-8")->required();
+  verb->add_option("--text", flags->text, "The text: a file in UTF-8")
+      ->type_name("FILE")
+      ->group(kInputFlags)
+      ->required();
   verb->add_option("--baseline", flags->baseline,
-                   "Another model of the same tokens, the float one: print how far the model is from it");
-  verb->add_option("--context", flags->context, "Tokens of a window (1024)")->check(at_least(1));
+                   "Another model of the same tokens, the float one: print how far the model is from it")
+      ->type_name("MODEL")
+      ->group(kInputFlags);
+  verb->add_option("--context", flags->context, "Tokens of a window (1024)")
+      ->type_name("TOKENS")
+      ->group("What is counted")
+      ->check(at_least(1));
   verb->add_option("--stride", flags->stride,
                    "Tokens between the beginnings of windows (as many as a window has)")
+      ->type_name("TOKENS")
+      ->group("What is counted")
       ->check(at_least(1));
   verb->add_option(
           "--score", flags->score,
           "Which tokens of a window count: all, or half: those of its second half, as llama-perplexity "
           "counts (all)")
+      ->group("What is counted")
       ->check(CLI::IsMember({"all", "half"}));
   verb->add_option("--tokens", flags->tokens, "Tokens of the text, from its beginning (all)")
+      ->type_name("TOKENS")
+      ->group("What is counted")
       ->check(at_least(1));
   add_model_flags(*verb, flags->wishes);
-  add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the result");
+  add_threads_flag(*verb, flags->threads, "Threads, which never change the result (those the machine has)");
   add_fast_flag(*verb, flags->fast);
   add_strict_flag(*verb, flags->strict);
-  verb->add_flag("--json", flags->json, "Print as JSON");
+  verb->add_flag("--json", flags->json, "Print as JSON")->group(kOutputFlags);
   verb->footer(
       "Tokens behind the last whole window are left out. Where the tokenizer puts a token in front of every "
       "text, each\n"

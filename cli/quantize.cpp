@@ -10,6 +10,7 @@
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
 #include "base/within.h"
+#include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/inspect_graph.h"
 #include "cli/notes.h"
@@ -463,10 +464,15 @@ void add_quantize(CLI::App& app) {
   auto options = std::make_shared<QuantizeOptions>();
   CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file, or a graph");
   verb->add_option("input", options->input, "A Hugging Face folder, " + std::string(kTensorFiles))
+      ->type_name("MODEL")
       ->required();
-  verb->add_option("-o,--output", options->output, "The packed file to write; of a graph, .onnx or .crumb");
+  verb->add_option("-o,--output", options->output, "The packed file to write; of a graph, .onnx or .crumb")
+      ->type_name("FILE")
+      ->group(kOutputFlags);
   verb->add_option("--key", options->key,
-                   "The entry of a PyTorch file that is the model, as in model or ema.model");
+                   "The entry of a PyTorch file that is the model, as in model or ema.model")
+      ->type_name("NAME")
+      ->group(kInputFlags);
   add_recipe_flags(*verb, options->recipe);
   verb->add_option(
           "--method", options->method,
@@ -474,23 +480,29 @@ void add_quantize(CLI::App& app) {
           "awq, for "
           "--stages awq,clip; or "
           "auto, what is best for each layer (with --data gptq where a layer loses less, else rounding)")
+      ->group(kQuantizationFlags)
       ->check(CLI::IsMember(methods()));
   verb->add_option("--trials", options->trials, "Of --method auto: ways to round that each layer tries (4)")
+      ->type_name("COUNT")
+      ->group(kQuantizationFlags)
       ->check(at_least(1, kWaysOfBest));
   add_target_flags(*verb, options->target);
   add_graph_flags(*verb, options->graph);
   verb->add_flag("--dry-run", options->dry_run,
-                 "Write nothing; say what would become of every tensor, the file's size and the memory");
+                 "Write nothing; say what would become of every tensor, the file's size and the memory")
+      ->group(kOutputFlags);
   verb->add_flag("--resume", options->resume,
-                 "Go on where an interrupted run ended, and leave what this one does not finish");
+                 "Go on where an interrupted run ended, and leave what this one does not finish")
+      ->group(kOutputFlags);
   verb->add_option(
           "--memory", options->memory,
           "Stay below SIZE of resident memory, as in 500MB (twice the largest tensor and 200 MB); of stages "
           "on "
           "samples: so much of what samples bring from layer to layer, and a file for the rest (256MiB)")
-      ->type_name("SIZE");
-  add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
-  verb->add_flag("--json", options->json, "Print one JSON object");
+      ->type_name("SIZE")
+      ->group(kRunningFlags);
+  add_threads_flag(*verb, options->threads, "Threads, which never change the result (those the machine has)");
+  verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "Rules win over fields, and later rules over earlier ones, in the order recipe, include, exclude,\n"
       "embeddings, set. A GLOB names tensors or the layers that own them; * crosses dots. --include and "

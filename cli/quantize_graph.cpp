@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/layer_files_of.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
@@ -98,26 +99,38 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
   several(verb.add_option("--data", flags.data,
                           "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder "
                           "of them; of a language model also a text, or texts or conversations (.jsonl)")
-              ->type_name("DATA"));
+              ->type_name("DATA")
+              ->group(kSampleFlags));
   verb.add_option("--tokens", flags.tokens, "Of a text as --data: its first N tokens (all)")
+      ->type_name("TOKENS")
+      ->group(kSampleFlags)
       ->check(at_least(1));
-  verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")->type_name("FORM");
-  verb.add_option(
-      "--profile", flags.profile,
-      "Of a graph: what shall take it: qonnx, finn or hls4ml (qonnx). hls4ml has a recipe of its own");
+  verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")
+      ->type_name("qonnx|qcdq")
+      ->group(kOutputFlags);
+  verb.add_option("--profile", flags.profile,
+                  "Of a graph: what shall take it; hls4ml has a recipe of its own (qonnx)")
+      ->type_name("qonnx|finn|hls4ml")
+      ->group(kOutputFlags);
   add_opset_flag(verb, flags.opset,
                  "Of a graph: the operator set of the file (13, or the least that will do)");
   several(
       verb.add_option("--shape", flags.shapes, "Of a graph: NAME=1x128, the shape of an input in the file")
-          ->type_name("SHAPE"));
-  verb.add_option("--device", flags.device, "Of a graph: where samples run: cpu or cuda (cpu)");
+          ->type_name("NAME=SIZES")
+          ->group(kOutputFlags));
+  verb.add_option("--device", flags.device, "Of a graph: where samples run: cpu or cuda (cpu)")
+      ->type_name("DEVICE")
+      ->group(kRunningFlags);
   CLI::Option* kept = verb.add_flag("--float16-io", flags.float16_io,
                                     "Of a graph in float16, bfloat16 or float64: its inputs and outputs keep "
-                                    "their types (the default, but for FINN and hls4ml)");
+                                    "their types (the default, but for FINN and hls4ml)")
+                          ->group(kOutputFlags);
   verb.add_flag("--float32-io", flags.float32_io, "Of such a graph: inputs and outputs in float32")
+      ->group(kOutputFlags)
       ->excludes(kept);
   verb.add_flag("--tensors-only", flags.tensors_only,
-                "Take an .onnx for a checkpoint: its tensors, no operators");
+                "Take an .onnx for a checkpoint: its tensors, no operators")
+      ->group(kInputFlags);
 }
 
 void quantize_graph(const QuantizeGraph& wish) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "quant/recipe/fields.h"
@@ -74,8 +75,9 @@ void add_recipe(CLI::App& app) {
   CLI::App* verb =
       app.add_subcommand("recipe", "List the recipes that have a name, print one, or check a file");
   verb->add_option("name", options->name,
-                   "A scheme, printed as a recipe; or a recipe's file (.yaml), checked and printed in full");
-  verb->add_flag("--fields", options->fields, "List every field of a recipe");
+                   "A scheme, printed as a recipe; or a recipe's file (.yaml), checked and printed in full")
+      ->type_name("SCHEME|FILE");
+  verb->add_flag("--fields", options->fields, "List every field of a recipe")->group(kOutputFlags);
   verb->footer(
       "Example:\n  crumb recipe W4A16 > mine.yaml\n  crumb quantize MODEL -o OUT --recipe mine.yaml");
   verb->callback([options] { recipe_verb(*options); });

@@ -1,8 +1,10 @@
 #include "cli/recipe_flags.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/not_empty.h"
 #include "quant/recipe/fields.h"
 
@@ -10,7 +12,7 @@ namespace crumb::cli {
 namespace {
 
 /// Fields that only say something of graphs.
-constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] = {
+constexpr std::pair<std::string_view, std::string RecipeFlags::*> kFlagsOfGraphs[] = {
     {"activations", &RecipeFlags::activations},
     {"inputs", &RecipeFlags::inputs},
     {"biases", &RecipeFlags::biases},
@@ -20,7 +22,7 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
     {"stages", &RecipeFlags::stages}};
 
 /// Fields that only say something of training.
-constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {
+constexpr std::pair<std::string_view, std::string RecipeFlags::*> kFlagsOfTraining[] = {
     {"accumulator", &RecipeFlags::accumulator},
     {"scales", &RecipeFlags::scales},
     {"prune", &RecipeFlags::prune},
@@ -36,10 +38,37 @@ void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::str
       ->take_all();
 }
 
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+/// What may stand there, as help has it: "SPEC|keep" for the field's "SPEC or keep".
+std::string value_of(const FieldInfo& field) {
+  if (field.kind == FieldKind::kStages) return "STAGE,...";
+  std::string words(field.type);
+  replace_all(words, ", ", "|");
+  replace_all(words, " or ", "|");
+  return words;
+}
+
+/// The field's help without whose flag it is, which the group's title says.
+std::string help_of(const FieldInfo& field) {
+  std::string help(field.help);
+  for (const std::string_view whose : {"Of a graph: ", "Of networks: ", "For training: "}) {
+    if (!help.starts_with(whose)) continue;
+    help.erase(0, whose.size());
+    help[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(help[0])));
+  }
+  return help;
+}
+
 /// A flag that is a field of the recipe.
 void add_field_flag(CLI::App& verb, std::string_view key, std::string& value) {
   const FieldInfo& field = recipe_field(key);
-  verb.add_option(std::string(field.flag), value, std::string(field.help))->check(not_empty);
+  verb.add_option(std::string(field.flag), value, help_of(field))
+      ->check(not_empty)
+      ->type_name(value_of(field));
 }
 
 /// Between commas.
@@ -92,16 +121,19 @@ void use_profile(const std::string& profile, RecipeFlags& flags) {
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   std::string scheme_help = "A named scheme:";
   for (const Scheme& scheme : schemes()) scheme_help += " " + std::string(scheme.name);
-  verb.add_option("--scheme", flags.scheme, scheme_help)->check(not_empty);
+  flag_group(verb, kQuantizationFlags);
+  verb.add_option("--scheme", flags.scheme, scheme_help)->check(not_empty)->type_name("SCHEME");
   add_field_flag(verb, "weights", flags.weights);
   verb.add_option("--recipe", flags.recipe,
                   "A recipe in YAML (crumb recipe --fields lists what may stand there)")
-      ->check(not_empty);
+      ->check(not_empty)
+      ->type_name("FILE");
   add_shared_recipe_flags(verb, flags);
 }
 
 void add_shared_recipe_flags(CLI::App& verb, RecipeFlags& flags,
                              const std::vector<std::string_view>& without) {
+  flag_group(verb, kQuantizationFlags);
   add_rule_flag(verb, "--include", flags.include, "GLOB",
                 "Quantize what matches GLOB, be it a bias or a norm");
   add_rule_flag(verb, "--exclude", flags.exclude, "GLOB", "Keep what matches GLOB as it is");
@@ -110,13 +142,15 @@ void add_shared_recipe_flags(CLI::App& verb, RecipeFlags& flags,
   add_field_flag(verb, "embeddings", flags.embeddings);
   add_field_flag(verb, "zstd", flags.zstd);
   add_field_flag(verb, "layout", flags.layout);
-  for (const auto& [key, member] : kGraphFlags) {
+  flag_group(verb, kNetworkFlags);
+  for (const auto& [key, member] : kFlagsOfGraphs) {
     if (std::ranges::find(without, key) == without.end()) add_field_flag(verb, key, flags.*member);
   }
 }
 
 void add_training_flags(CLI::App& verb, RecipeFlags& flags) {
-  for (const auto& [key, member] : kTrainingFlags) add_field_flag(verb, key, flags.*member);
+  flag_group(verb, "Quantization in training");
+  for (const auto& [key, member] : kFlagsOfTraining) add_field_flag(verb, key, flags.*member);
 }
 
 Recipe recipe_of(const RecipeFlags& flags) {
@@ -143,17 +177,17 @@ Recipe recipe_of(const RecipeFlags& flags) {
 
 RecipeFlags taken_graph_fields(RecipeFlags& flags) {
   RecipeFlags taken;
-  for (const auto& [key, member] : kGraphFlags) std::swap(taken.*member, flags.*member);
+  for (const auto& [key, member] : kFlagsOfGraphs) std::swap(taken.*member, flags.*member);
   return taken;
 }
 
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
   if (!flags.layout.empty()) set_field("layout", flags.layout, recipe);
-  for (const auto& [key, member] : kGraphFlags) {
+  for (const auto& [key, member] : kFlagsOfGraphs) {
     if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
   }
-  for (const auto& [key, member] : kTrainingFlags) {
+  for (const auto& [key, member] : kFlagsOfTraining) {
     if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
   }
   if (!flags.include.empty() && !recipe.weights) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/language_training.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
@@ -186,59 +187,96 @@ void add_recover(CLI::App& app) {
   auto flags = std::make_shared<RecoverFlags>();
   CLI::App* verb =
       app.add_subcommand("recover", "Train a low-rank adapter (LoRA) beside a language model's frozen codes");
-  verb->add_option("model", flags->model, "The quantized model, a packed file")->required();
+  verb->add_option("model", flags->model, "The quantized model, a packed file")
+      ->type_name("FILE")
+      ->required();
   verb->add_option("--baseline", flags->baseline,
-                   "The same model in floats, which it learns from: a Hugging Face folder or a GGUF file");
+                   "The same model in floats, which it learns from: a Hugging Face folder or a GGUF file")
+      ->type_name("MODEL")
+      ->group(kInputFlags);
   verb->add_option("--data", flags->data,
                    "A text, or texts or conversations (.jsonl), to train by; of a sentence encoder lines; "
                    "synthetic: a "
                    "text that the float model draws; synthetic-chat: conversations that it draws")
+      ->type_name("FILE|synthetic|synthetic-chat")
+      ->group(kInputFlags)
       ->required();
-  verb->add_option("--valid", flags->valid, "A text to measure by");
+  verb->add_option("--valid", flags->valid, "A text to measure by")->type_name("FILE")->group(kInputFlags);
   verb->add_option("-o,--output", flags->output,
                    "The folder for the model with its adapter, the adapter by "
                    "itself (PEFT), log and report")
+      ->type_name("FOLDER")
+      ->group(kOutputFlags)
       ->required();
-  verb->add_option("--rank", flags->adapter.rank, "Of the adapter's matrices (16)")->check(at_least(1));
-  verb->add_option(
-      "--ranks", flags->ranks,
-      "With --init svd or whitened: even, the same for each layer; or error, of an adapter as large those "
-      "directions of all layers that win most (even)");
+  verb->add_option("--rank", flags->adapter.rank, "Of the adapter's matrices (16)")
+      ->type_name("COUNT")
+      ->group("The adapter")
+      ->check(at_least(1));
+  verb->add_option("--ranks", flags->ranks,
+                   "With --init svd or whitened: even, the same for each layer; or error, of an adapter as "
+                   "large those "
+                   "directions of all layers that win most (even)")
+      ->type_name("even|error")
+      ->group("The adapter");
   verb->add_option("--alpha", flags->adapter.alpha, "Scales the adapter by alpha / rank (the rank)")
+      ->type_name("FACTOR")
+      ->group("The adapter")
       ->check(above_zero());
-  verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)");
+  verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)")->group("The adapter");
   verb->add_option(
           "--targets", flags->adapter.targets,
           "Matrices or layers that get one, by name: a glob, or re:REGEX; once for each (all that are "
           "quantized)")
+      ->type_name("GLOB")
+      ->group("The adapter")
       ->allow_extra_args(false);
   verb->add_option(
-      "--init", flags->init,
-      "zero, as if it were not there; svd, the nearest of its rank to what rounding took from each "
-      "matrix; whitened, that as the layers' inputs see it; or kept, the adapter that the file has goes on "
-      "(zero)");
+          "--init", flags->init,
+          "zero, as if it were not there; svd, the nearest of its rank to what rounding took from each "
+          "matrix; whitened, that as the layers' inputs see it; or kept, the adapter that the file has goes "
+          "on "
+          "(zero)")
+      ->type_name("zero|svd|whitened|kept")
+      ->group("The adapter");
   verb->add_option(
-      "--loss", flags->loss,
-      "kl, from what the float model predicts; hidden, from what its last layer gives; ce, the text's "
-      "tokens; or mix, half of the last two (kl). Of sentence encoders: hidden; cosine, from their vectors; "
-      "or "
-      "mix, half of both (mix)");
-  verb->add_option("--type", flags->type, "What the adapter is kept as: f32, f16, bf16 or int8 (bf16)");
-  verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)");
+          "--loss", flags->loss,
+          "kl, from what the float model predicts; hidden, from what its last layer gives; ce, the text's "
+          "tokens; or mix, half of the last two (kl). Of sentence encoders: hidden; cosine, from their "
+          "vectors; "
+          "or "
+          "mix, half of both (mix)")
+      ->type_name("kl|hidden|ce|mix|cosine")
+      ->group(kTrainingFlags);
+  verb->add_option("--type", flags->type, "What the adapter is kept as: f32, f16, bf16 or int8 (bf16)")
+      ->type_name("f32|f16|bf16|int8")
+      ->group("The adapter");
+  verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)")
+      ->type_name("NAME")
+      ->group("The adapter");
   add_language_training_flags(*verb, flags->training);
-  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")->check(batch_size());
-  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(learning_rate());
+  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")
+      ->type_name("SEQUENCES")
+      ->group(kTrainingFlags)
+      ->check(batch_size());
+  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")
+      ->type_name("RATE")
+      ->group(kTrainingFlags)
+      ->check(learning_rate());
   verb->add_option("--seed", flags->adapter.seed,
                    "Of the order of sequences and of the adapter's first values (0)")
+      ->type_name("NUMBER")
+      ->group(kTrainingFlags)
       ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
   verb->add_option(
           "--checkpoint-every", flags->keep_every,
           "Steps between two states of an unfinished run, from which the same command goes on (every ten "
           "minutes)")
+      ->type_name("STEPS")
+      ->group(kOutputFlags)
       ->check(at_least(1));
-  verb->add_flag("--restart", flags->restart, "Drop an unfinished run that lies there");
+  verb->add_flag("--restart", flags->restart, "Drop an unfinished run that lies there")->group(kOutputFlags);
   add_threads_flag(*verb, flags->threads, "Threads (those that the machine has)");
-  verb->add_flag("--json", flags->json, "Print the report as JSON");
+  verb->add_flag("--json", flags->json, "Print the report as JSON")->group(kOutputFlags);
   verb->footer(
       "Examples:\n"
       "  crumb recover smollm2_w2/model.crumb --baseline SmolLM2 --data text.txt --valid valid.txt -o "

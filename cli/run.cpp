@@ -13,6 +13,7 @@
 #include "base/text/nearest_name.h"
 #include "base/within.h"
 #include "cli/fast_flag.h"
+#include "cli/flag_group.h"
 #include "cli/graph_inputs.h"
 #include "cli/not_finite.h"
 #include "cli/notes.h"
@@ -265,23 +266,37 @@ void add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* verb =
       app.add_subcommand("run", "Execute an ONNX, QONNX, QCDQ or TorchScript graph on inputs from files");
-  verb->add_option("model", options->model, "The graph (.onnx, .crumb), or a TorchScript archive (.pt)");
+  verb->add_option("model", options->model, "The graph (.onnx, .crumb), or a TorchScript archive (.pt)")
+      ->type_name("FILE");
   verb->add_option("--input", options->inputs,
-                   "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto");
-  verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
-  verb->add_option("--output-dir", options->output_dir, "A folder for all outputs, NAME.npy each");
-  verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too");
+                   "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto")
+      ->type_name("[NAME=]FILE")
+      ->group(kInputFlags);
+  verb->add_option("--output", options->output, "The output of a graph that has one (.npy)")
+      ->type_name("FILE")
+      ->group(kOutputFlags);
+  verb->add_option("--output-dir", options->output_dir, "A folder for all outputs, NAME.npy each")
+      ->type_name("FOLDER")
+      ->group(kOutputFlags);
+  verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too")
+      ->group(kOutputFlags);
   verb->add_option("--engine", options->engine,
                    "runtime: Crumb's own kernels, in integers where they can, the same bits on every "
                    "machine; libtorch; or auto: "
                    "the runtime where it has every operator (auto)")
+      ->group(kRunningFlags)
       ->check(CLI::IsMember({"auto", "runtime", "libtorch"}));
   add_fast_flag(*verb, options->fast);
   add_strict_flag(*verb, options->strict);
   verb->add_flag("--operators", options->operators,
-                 "Print the operators that the runtime has, and do nothing else");
-  verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");
-  verb->add_option("--threads", options->threads, "Threads (default: those the machine has)");
+                 "Print the operators that the runtime has, and do nothing else")
+      ->group(kOutputFlags);
+  verb->add_option("--device", options->device, "Where it runs: cpu, cuda or cuda:1 (cpu)")
+      ->type_name("DEVICE")
+      ->group(kRunningFlags);
+  verb->add_option("--threads", options->threads, "Threads (those the machine has)")
+      ->type_name("THREADS")
+      ->group(kRunningFlags);
   add_accumulator_flags(*verb, options->accumulator);
   verb->footer(
       "A graph whose batch is fixed runs any batch, in pieces.\n\nExamples:\n"

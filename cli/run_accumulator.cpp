@@ -6,6 +6,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "base/text/number.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verify_accumulator.h"
 
@@ -38,14 +39,21 @@ OverflowMode mode_of(const std::string& text) {
 
 void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options) {
   verb.add_option("--accumulator", options.bits,
-                  "Add up the products of quantized layers in simulated registers of so many bits");
-  verb.add_option(
-      "--overflow", options.overflow,
-      "What an overflow does: check (an error that names layer, channel and sum), wrap or saturate");
+                  "Add up the products of quantized layers in simulated registers of so many bits")
+      ->type_name("BITS")
+      ->group("Accumulators");
+  verb.add_option("--overflow", options.overflow,
+                  "What an overflow does: check, an error that names layer, channel and sum; wrap or "
+                  "saturate (check)")
+      ->type_name("check|wrap|saturate")
+      ->group("Accumulators");
   verb.add_flag("--constrained-only", options.constrained_only,
-                "Only the layers whose certificate says that training kept them within a width");
+                "Only the layers whose certificate says that training kept them within a width")
+      ->group("Accumulators");
   verb.add_option("--input-range", options.ranges,
-                  "NAME=lo:hi, the integers of an input that says nothing about them");
+                  "NAME=lo:hi, the integers of an input that says nothing about them")
+      ->type_name("NAME=LO:HI")
+      ->group("Accumulators");
 }
 
 analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,

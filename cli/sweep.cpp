@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "cli/not_empty.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
@@ -149,56 +150,83 @@ void add_sweep(CLI::App& app) {
   const auto several = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
   verb->add_option("model", options.input,
                    "An ONNX graph, or a Hugging Face folder or GGUF file of a known architecture")
+      ->type_name("MODEL")
       ->required();
   verb->add_option("--formats", options.grid.formats,
                    "Specs for weights, between commas, as in int3:group=64,e2m1:group=32")
+      ->type_name("SPEC,...")
+      ->group("The grid")
       ->required()
       ->check(not_empty);
   verb->add_option(
           "--activations", options.grid.activations,
           "Specs for activations; keep; or same, the numbers of the format, one scale a tensor (keep)")
+      ->type_name("SPEC,...|keep|same")
+      ->group("The grid")
       ->check(not_empty);
   verb->add_option("--methods", options.grid.methods,
                    "rounding, or stages joined by +, as in rounding,gptq,equalize+gptq:sweeps=2 (rounding)")
+      ->type_name("METHOD,...")
+      ->group("The grid")
       ->check(not_empty);
   several(verb->add_option("--data", options.data,
                            "Samples for methods and activations, as crumb quantize takes them")
-              ->type_name("DATA"));
+              ->type_name("DATA")
+              ->group(kSampleFlags));
   verb->add_option("--tokens", options.tokens, "Of a text as --data: its first N tokens (all)")
+      ->type_name("TOKENS")
+      ->group(kSampleFlags)
       ->check(at_least(1));
   several(verb->add_option("--valid", options.measure.valid,
                            "Samples to score by: arrays, sentences or a text (those of --data)")
-              ->type_name("DATA"));
+              ->type_name("DATA")
+              ->group(kSampleFlags));
   verb->add_option("--valid-tokens", options.measure.tokens,
                    "Of a language model's text to score by: its first N tokens (all)")
+      ->type_name("TOKENS")
+      ->group(kSampleFlags)
       ->check(at_least(1));
   verb->add_option("--context", options.measure.context,
                    "Of a language model's text to score by: tokens of a window (1024)")
+      ->type_name("TOKENS")
+      ->group(kSampleFlags)
       ->check(at_least(1));
   verb->add_option(
           "--labels", options.measure.labels,
           "Y.npy: the classes of rows of the output, for accuracy; or numbers as it should be, for psnr")
-      ->type_name("Y.npy");
+      ->type_name("FILE")
+      ->group(kSampleFlags);
   verb->add_option("--metric", flags->metric,
                    "Of the table and the front: accuracy (without labels: agreement with the float network), "
                    "psnr, cosine, kl, perplexity (accuracy)")
+      ->group("The table")
       ->check(CLI::IsMember(names_in(eval::metrics())));
   verb->add_option("--peak", flags->peak,
                    "The largest number of a psnr (from the least to the greatest of what is compared with)")
+      ->type_name("NUMBER")
+      ->group("The table")
       ->check(above_zero());
   verb->add_option("--against", flags->against, "Of the front: bits, bytes, accumulator or bops (bits)")
+      ->group("The table")
       ->check(CLI::IsMember(names_in(eval::costs())));
   several(verb->add_option("--shape", options.shapes, std::string("Of costs: ") + kShapeHelp)
-              ->type_name("SHAPE"));
-  verb->add_option("--device", options.device, "Where samples for methods run: cpu or cuda (cpu)");
+              ->type_name("NAME=SIZES")
+              ->group("The table"));
+  verb->add_option("--device", options.device, "Where samples for methods run: cpu or cuda (cpu)")
+      ->type_name("DEVICE")
+      ->group(kRunningFlags);
   add_shared_recipe_flags(*verb, options.grid.recipe, {"activations", "stages"});
   verb->add_option("-o,--output", flags->output,
                    "The folder for sweep.json, sweep.csv, sweep.svg and the finished cells")
+      ->type_name("FOLDER")
+      ->group(kOutputFlags)
       ->required();
-  verb->add_flag("--keep-files", options.keep_files, "Keep each cell's packed file: cells/NUMBER.crumb");
-  verb->add_flag("--restart", flags->restart, "Drop what another command left in the folder");
-  add_threads_flag(*verb, options.threads, "Threads (those the machine has); never changes the result");
-  verb->add_flag("--json", flags->json, "Print one JSON object at the end");
+  verb->add_flag("--keep-files", options.keep_files, "Keep each cell's packed file: cells/NUMBER.crumb")
+      ->group(kOutputFlags);
+  verb->add_flag("--restart", flags->restart, "Drop what another command left in the folder")
+      ->group(kOutputFlags);
+  add_threads_flag(*verb, options.threads, "Threads, which never change the result (those the machine has)");
+  verb->add_flag("--json", flags->json, "Print one JSON object at the end")->group(kOutputFlags);
   verb->footer(
       "A run that was cut off goes on behind its last finished cell. What cannot be done is a row that says "
       "why; the exit\ncode is 1 where no cell could be done.\n\nExample:\n"

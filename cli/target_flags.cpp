@@ -10,6 +10,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
+#include "cli/flag_group.h"
 #include "cli/not_empty.h"
 #include "models/checkpoint_structure.h"
 
@@ -59,22 +60,26 @@ void add_target_flags(CLI::App& verb, TargetFlags& flags) {
           "a network, so that its bit operations (2.5Gbops) or the widest register of any layer (16acc) "
           "do; writes the recipe beside the output")
       ->type_name("SIZE")
+      ->group("Formats chosen within a size")
       ->check(not_empty);
   verb.add_option("--formats", flags.formats,
                   "What --target chooses from, with commas between (" + std::string(kDefaultFormats) +
                       "; for networks' bit operations and registers, and for graphs " +
                       std::string(kDefaultNetworkFormats) + ")")
       ->type_name("SPEC,...")
+      ->group("Formats chosen within a size")
       ->check(not_empty);
   verb.add_option("--activation-formats", flags.activation_formats,
                   "What --target chooses from for what each layer takes in, together with its weights; with "
                   "--data, for bit operations and registers (none: --activations holds)")
       ->type_name("SPEC,...")
+      ->group("Formats chosen within a size")
       ->check(not_empty);
   verb.add_option("--sensitivity", flags.sensitivity,
                   "What --target makes small: error, of each tensor over its size; with --data and a network "
                   "also hessian, of "
                   "layers' outputs over theirs; or kl, what each tensor does to predictions (error)")
+      ->group("Formats chosen within a size")
       ->check(CLI::IsMember({"error", "hessian", "kl"}));
 }
 

@@ -8,6 +8,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/within.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/text_encoding.h"
 #include "cli/verb.h"
@@ -197,29 +198,40 @@ void add_tokenize(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("tokenize", "Print the tokens of a text");
   verb->add_option("model", options->model,
                    "A tokenizer.json or SentencePiece model, or a folder, checkpoint or packed file with one")
+      ->type_name("MODEL")
       ->required();
   CLI::Option* text =
-      verb->add_option("--text", options->text, "The text: a file in UTF-8, or - for standard input");
+      verb->add_option("--text", options->text, "The text: a file in UTF-8, or - for standard input")
+          ->type_name("FILE")
+          ->group(kInputFlags);
   CLI::Option* lines =
-      verb->add_flag("--lines", options->lines, "Each line is a text; otherwise the whole file is one");
+      verb->add_flag("--lines", options->lines, "Each line is a text; otherwise the whole file is one")
+          ->group(kInputFlags);
   CLI::Option* chat =
       verb->add_option(
               "--chat", options->chat,
               "A conversation, which the model's chat template makes a text: a JSON list of {\"role\", "
               "\"content\"}, or an object with it as \"messages\" and what else the template is told "
               "(\"tools\", \"enable_thinking\" ...)")
+          ->type_name("FILE")
+          ->group(kInputFlags)
           ->excludes(text)
           ->excludes(lines);
   verb->add_flag("!--no-generation-prompt", options->prompt,
                  "With --chat: without the beginning of the model's answer")
+      ->group(kInputFlags)
       ->needs(chat);
-  CLI::Option* ids = verb->add_flag("--ids", options->as_ids, "Print ids (the default)");
+  CLI::Option* ids = verb->add_flag("--ids", options->as_ids, "Print ids (the default)")->group(kOutputFlags);
   verb->add_flag("--pieces", options->pieces, "Print tokens as the vocabulary has them, quoted")
+      ->group(kOutputFlags)
       ->excludes(ids);
   verb->add_flag("!--no-special", options->special,
-                 "Without the tokens that the tokenizer puts around a text");
-  CLI::Option* json = verb->add_flag("--json", options->json, "Print ids and tokens as JSON");
+                 "Without the tokens that the tokenizer puts around a text")
+      ->group(kInputFlags);
+  CLI::Option* json =
+      verb->add_flag("--json", options->json, "Print ids and tokens as JSON")->group(kOutputFlags);
   verb->add_flag("--rendered", options->rendered, "With --chat: print the text, and nothing else")
+      ->group(kOutputFlags)
       ->needs(chat)
       ->excludes(json)
       ->excludes(ids);
@@ -235,14 +247,20 @@ void add_detokenize(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("detokenize", "Print the text of token ids");
   verb->add_option("model", options->model,
                    "A tokenizer.json or SentencePiece model, or a folder, checkpoint or packed file with one")
+      ->type_name("MODEL")
       ->required();
-  CLI::Option* ids = verb->add_option("--ids", options->ids, "The ids, with spaces or commas between them");
+  CLI::Option* ids = verb->add_option("--ids", options->ids, "The ids, with spaces or commas between them")
+                         ->type_name("IDS")
+                         ->group(kOutputFlags);
   CLI::Option* file =
       verb->add_option("--file", options->text, "A file with the ids, or - for standard input")
+          ->type_name("FILE")
+          ->group(kInputFlags)
           ->excludes(ids);
-  verb->add_flag("--lines", options->lines, "Each line is a text; otherwise all ids are one");
-  verb->add_flag("--special", options->special, "Print special tokens too");
-  verb->add_flag("--json", options->json, "Print as JSON");
+  verb->add_flag("--lines", options->lines, "Each line is a text; otherwise all ids are one")
+      ->group(kInputFlags);
+  verb->add_flag("--special", options->special, "Print special tokens too")->group(kInputFlags);
+  verb->add_flag("--json", options->json, "Print as JSON")->group(kOutputFlags);
   verb->footer("Example:\n  crumb detokenize model.gguf --ids \"464 2068 7586\"");
   verb->callback([options, ids, file] {
     if (ids->empty() && file->empty()) throw usage_error("detokenize needs --ids or --file");

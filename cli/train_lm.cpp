@@ -1,7 +1,6 @@
 #include "cli/train_lm.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -12,7 +11,6 @@
 #include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "cli/notes.h"
-#include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
@@ -34,19 +32,6 @@
 
 namespace crumb::cli {
 namespace {
-
-constexpr std::array kOfLanguage = {
-    "--model",          "--from-scratch",   "--start",    "--scale-rate",
-    "--scales-alone",   "--learn-adapters", "--teacher",  "--temperature",
-    "--length",         "--steps",          "--warm-up",  "--schedule",
-    "--average",        "--tokens",         "--products", "--optimizer-states",
-    "--teacher-logits", "--top-k",          "--at-once",  "--recompute",
-    "--block-wise",     "--block-sequences"};
-constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
-                                    "--tokens",       "--teacher-logits", "--top-k",
-                                    "--recompute",    "--block-wise",     "--block-sequences"};
-constexpr std::array kOfOthers = {"--labels",     "--profile",    "--network",  "--epochs", "--float-epochs",
-                                  "--all-layers", "--float-only", "--data-dir", "--sweep",  "--seeds"};
 
 /// What --loss and --teacher say together.
 tasks::LanguageLoss loss_of(const LanguageWish& wish) {
@@ -87,57 +72,6 @@ void print_report(const Json& report, const std::string& folder) {
             << "/{model.crumb, log.jsonl, report.json}, " << fixed(report.at("bytes").get<double>() / 1e6, 2)
             << " MB\n";
 }
-
-}  // namespace
-
-void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
-  verb.add_option(
-      "--model", flags.model,
-      "Of lm and embed: the model, a Hugging Face folder, a GGUF or a packed file; codes are decoded");
-  verb.add_option(
-      "--from-scratch", flags.from_scratch,
-      "Of lm: instead of --model, a folder with config.json and tokenizer whose weights are drawn "
-      "(--seed)");
-  verb.add_option(
-      "--start", flags.start,
-      "Of lm and embed: a packed file of the model in codes of the same specs (crumb quantize --method "
-      "gptq, or training before), which training begins with; --model is learned from");
-  verb.add_option(
-      "--teacher", flags.teacher,
-      "Of lm: whose predictions are learned: float, the network's own in floats, or none, then the text's "
-      "tokens, as --loss ce (float)");
-  add_language_training_flags(verb, flags.training, {.all = "Of lm and embed: ", .of_decoders = "Of lm: "});
-  verb.add_option("--scale-rate", flags.scale_rate,
-                  "Of lm and embed: the highest learning rate of the scales of codes (--rate)")
-      ->check(learning_rate());
-  verb.add_flag(
-      "--scales-alone", flags.scales_alone,
-      "Of lm and embed: codes stay as they begin, and their scales learn, norms, and what is in floats");
-  verb.add_flag("--learn-adapters", flags.learn_adapters,
-                "Of lm and embed: adapters that the network begins with (the stage low_rank, crumb recover) "
-                "learn along; else they stay as they are");
-  CLI::Option* const passes =
-      verb.add_option("--block-wise", flags.block_passes,
-                      "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
-          ->check(at_least(0));
-  verb.add_option("--block-sequences", flags.block_sequences, "Of lm: these sequences (40)")
-      ->check(at_least(1))
-      ->needs(passes);
-}
-
-void refuse_flags_of_others(const CLI::App& verb, const std::string& task) {
-  const auto refuse = [&](const auto& names, const char* why) {
-    for (const char* name : names)
-      if (verb.get_option(name)->count() > 0) throw usage_error(std::string(name) + why);
-  };
-  if (task == kSentenceTask) refuse(kOfDecoders, " is for training a decoder (crumb train lm)");
-  if (task == kLanguageTask || task == kSentenceTask)
-    refuse(kOfOthers, " is not for training a language model");
-  else
-    refuse(kOfLanguage, " is for training a language model (crumb train lm, crumb train embed)");
-}
-
-namespace {
 
 /// Where training begins.
 struct Beginning {
@@ -199,18 +133,6 @@ void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
                      : is_fresh ? " is a sentence encoder, which begins with a float one"
                                 : " is a sentence encoder: crumb train embed"));
 }
-
-}  // namespace
-
-std::vector<std::string> flags_of_stages(const CLI::App& verb) {
-  std::vector<std::string> given;
-  for (const char* flag : {"--block-wise", "--block-sequences", "--steps", "--warm-up", "--rate",
-                           "--scale-rate", "--scales-alone", "--learn-adapters"})
-    if (verb.get_option(flag)->count() > 0) given.emplace_back(flag);
-  return given;
-}
-
-namespace {
 
 /// What the recipe's stages say instead of flags; they are the request's then, and no more the recipe's. Gives those before
 /// training.

@@ -2,12 +2,12 @@
 // encoder that learns to give the float one's vectors.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "cli/language_training.h"
 #include "cli/recipe_flags.h"
-#include "cli/verb.h"
 
 namespace crumb::cli {
 
@@ -21,9 +21,7 @@ struct LanguageFlags {
   double scale_rate = 0;  ///< 0: the rate
 };
 
-void add_language_flags(CLI::App& verb, LanguageFlags& flags);
-
-/// What of the verb's other flags it takes.
+/// What the flags of one of the verbs say.
 struct LanguageWish {
   std::string task;  ///< one of those
   LanguageFlags flags;
@@ -36,12 +34,6 @@ struct LanguageWish {
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;
 };
-
-/// Throws usage Error where a flag of the verb was given that is for other tasks alone, or, for those, one that is for this.
-void refuse_flags_of_others(const CLI::App& verb, const std::string& task);
-
-/// Those of the flags that stages of a recipe stand for, which were given.
-std::vector<std::string> flags_of_stages(const CLI::App& verb);
 
 void train_language_model(const LanguageWish& wish);
 

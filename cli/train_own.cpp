@@ -8,6 +8,7 @@
 #include "base/files/counted.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "cli/flag_group.h"
 #include "graph/onnx/array_files.h"
 #include "models/read_graph.h"
 
@@ -77,23 +78,16 @@ void check_input(const tasks::OwnNetwork& own, const std::string& model) {
 }  // namespace
 
 void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
-  verb.add_option("--data", flags.data,
-                  "Of MODEL: inputs to train by, samples along axis 0; of lm: a text, texts or conversations "
-                  "(.jsonl), or what the float model draws: synthetic, a text, or synthetic-chat, "
-                  "conversations; of embed: lines")
-      ->type_name("X.npy or TEXT");
-  verb.add_option("--labels", flags.labels, "Of MODEL: classes (ce) or what it shall give (mse)")
-      ->type_name("Y.npy");
-  verb.add_option(
-      "--loss", flags.loss,
-      "Of MODEL: ce (cross entropy) or mse (mean squared error); of lm: kl (from what the float network "
-      "predicts), hidden (from what its last layer gives), ce (the text's tokens) or mix (half of the "
-      "last two) (kl); of embed: hidden, cosine (of vectors) or mix (half of both) (mix)");
-  verb.add_option(
-          "--valid", flags.valid,
-          "Of MODEL: samples to score by (every fifth of those above); of lm: a text; of embed: lines")
-      ->type_name("X.npy Y.npy or TEXT")
-      ->expected(1, 2);
+  flag_group(verb, kInputFlags);
+  verb.add_option("--data", flags.data, "Inputs to train by (.npy), samples along axis 0")->type_name("FILE");
+  verb.add_option("--labels", flags.labels, "Classes (with ce), or what it shall give (with mse): .npy")
+      ->type_name("FILE");
+  verb.add_option("--loss", flags.loss, "ce (cross entropy) or mse (mean squared error)")
+      ->type_name("ce|mse");
+  verb.add_option("--valid", flags.valid,
+                  "Inputs and labels to score by, two files (every fifth sample of those above)")
+      ->type_name("FILE")
+      ->expected(2);
 }
 
 bool is_own_network(const std::string& task) {
@@ -131,18 +125,6 @@ std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& mod
       own->fingerprint = crc32_of(tensor->bytes(), own->fingerprint);
   }
   return own;
-}
-
-void refuse_own_network_flags(const std::string& task, const OwnNetworkFlags& flags) {
-  const char* given = !flags.data.empty()     ? "--data"
-                      : !flags.labels.empty() ? "--labels"
-                      : !flags.loss.empty()   ? "--loss"
-                      : !flags.valid.empty()  ? "--valid"
-                                              : nullptr;
-  if (!given) return;
-  throw usage_error(std::string(given) +
-                    " is for a network of your own (crumb train MODEL.onnx ...); the task " + task +
-                    " has its samples");
 }
 
 }  // namespace crumb::cli

@@ -1,4 +1,4 @@
-// crumb train MODEL.onnx: the network and its samples from files.
+// crumb train graph: the network and its samples from files.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,5 @@ bool is_own_network(const std::string& task);
 /// are missing or do not fit, Error where a file cannot be read or the network has not one float32 input.
 std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& model,
                                                           const OwnNetworkFlags& flags);
-
-/// Throws usage Error where one of the flags is given.
-void refuse_own_network_flags(const std::string& task, const OwnNetworkFlags& flags);
 
 }  // namespace crumb::cli

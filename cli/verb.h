@@ -34,8 +34,10 @@ void add_train(CLI::App& app);
 void add_recover(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
 
-/// All of them, in the order of --help.
+/// All of them, by job, in the order of --help.
 void add_verbs(CLI::App& app);
 
 }  // namespace crumb::cli

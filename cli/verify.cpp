@@ -4,6 +4,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/text/number.h"
+#include "cli/flag_group.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
@@ -59,19 +60,25 @@ void add_verify(CLI::App& app) {
   VerifyAccumulatorOptions& accumulators = options->accumulators;
   CLI::App* verb = app.add_subcommand(
       "verify", "Check every checksum, range and shape of a packed file, or the accumulators of a network");
-  verb->add_option("file", accumulators.path, "A packed file; with --accumulator an ONNX file, too");
-  CLI::Option* bits = verb->add_option(
-      "--accumulator", options->bits,
-      "Recompute the worst sums of every layer from its codes and input types, and check its "
-      "certificate; with BITS, whether constrained layers fit so many");
-  bits->type_name("[BITS]")->expected(0, 1);
-  verb->add_option(
-      "--input-range", accumulators.ranges,
-      "NAME=lo:hi, whole numbers that an input holds where the file does not say, once for each");
+  verb->add_option("file", accumulators.path, "A packed file; with --accumulator an ONNX file, too")
+      ->type_name("FILE");
+  CLI::Option* bits =
+      verb->add_option(
+              "--accumulator", options->bits,
+              "Recompute the worst sums of every layer from its codes and input types, and check its "
+              "certificate; with BITS, whether constrained layers fit so many")
+          ->type_name("BITS")
+          ->group("Accumulators");
+  bits->expected(0, 1);
+  verb->add_option("--input-range", accumulators.ranges,
+                   "NAME=lo:hi, whole numbers that an input holds where the file does not say, once for each")
+      ->type_name("NAME=LO:HI")
+      ->group("Accumulators");
   verb->add_option("--witness", accumulators.witness,
                    "A folder for one model of each layer, and the input that drives its sums furthest (.npy)")
-      ->type_name("DIR");
-  verb->add_flag("--json", accumulators.json, "Print JSON");
+      ->type_name("FOLDER")
+      ->group(kOutputFlags);
+  verb->add_flag("--json", accumulators.json, "Print JSON")->group(kOutputFlags);
   verb->footer(
       "Exit code 1 and what was found where, when anything is wrong.\n\nExamples:\n  crumb verify "
       "minilm.crumb\n"

@@ -23,6 +23,21 @@ if(TARGET crumb_engine)
   install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder} COMPONENT engine)
 endif()
 
+# Manual pages and completions: the command writes them from its own declarations.
+set(_pages ${PROJECT_BINARY_DIR}/pages)
+set(_completions bash/crumb zsh/_crumb fish/crumb.fish)
+set(_completion_folders bash-completion/completions zsh/site-functions fish/vendor_completions.d)
+add_custom_command(TARGET crumb POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${_pages}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${_pages}/bash ${_pages}/zsh ${_pages}/fish
+  COMMAND $<TARGET_FILE:crumb> man ${_pages}/man > ${_pages}/log)
+foreach(_file _folder IN ZIP_LISTS _completions _completion_folders)
+  get_filename_component(_shell ${_file} DIRECTORY)
+  add_custom_command(TARGET crumb POST_BUILD
+    COMMAND $<TARGET_FILE:crumb> completion ${_shell} > ${_pages}/${_file})
+  install(FILES ${_pages}/${_file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${_folder} COMPONENT command)
+endforeach()
+install(DIRECTORY ${_pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rooms)
 set(_rooms base formats quant text graph analysis models runtime ptq export)
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)

@@ -126,7 +126,7 @@ const Field<Recipe> kRecipeFields[] = {
        return recipe.activations ? Values{recipe.activations->to_string()} : Values{};
      }},
     {{"inputs", FieldKind::kScalar, "SPEC or keep",
-      "Of a graph: the spec of its inputs, or 'keep' (as activations)", "int8:tensor", "--inputs"},
+      "Of a graph: the spec of the network's inputs, or 'keep' (as activations)", "int8:tensor", "--inputs"},
      [](Recipe& recipe, const Values& values) {
        recipe.inputs.emplace(parse_activations_or_keep(values[0]));
      },
@@ -175,21 +175,21 @@ const Field<Recipe> kRecipeFields[] = {
      }},
     {{"prune", FieldKind::kPrune, "SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE] or none",
       "For training: the share of weights that become zeros, by magnitude in all layers (global) or in each "
-      "(layer)",
+      "(layer) (none)",
       "0.8:global", "--prune"},
      [](Recipe& recipe, const Values& values) { recipe.prune = parse_prune(values[0]); },
      [](const Recipe& recipe) { return recipe.prune ? Values{to_string(recipe.prune)} : Values{}; }},
     {{"learned_bits", FieldKind::kBitBudget, "BUDGET[:least=N][:most=N] or none",
-      "For training: widths of weights are learned within BUDGET: bits per weight, bytes, or bit operations",
+      "For training: widths of weights are learned within BUDGET: bits per weight, bytes, or bit operations "
+      "(none)",
       "3.5bpw", "--learned-bits"},
      [](Recipe& recipe, const Values& values) { recipe.learned_bits = parse_learned_bits(values[0]); },
      [](const Recipe& recipe) {
        return recipe.learned_bits ? Values{to_string(recipe.learned_bits)} : Values{};
      }},
     {{"stages", FieldKind::kStages, "STAGE, or a list",
-      "Of networks: what is done, in this order, when they are quantized or language models are trained; of "
-      "the "
-      "flag, between commas (what the other flags say)",
+      "Of networks: what is done, in this order, when a network is quantized or a language model is trained; "
+      "of the flag, between commas (what the other flags say)",
       "[block_wise, {end_to_end: {steps: 400}}]", "--stages"},
      [](Recipe& recipe, const Values& values) {
        recipe.stages.clear();

@@ -11,7 +11,8 @@ TOOLS = ["finn", "hls4ml", "qonnx", "onnxruntime"]
 PASSES = ["infer-shapes", "expand-functions", "fold-constants", "plain-constants", "fold-batch-norm", "fold-norms", "gemm-to-matmul",
           "matmul-to-gemm", "extract-conv-bias", "remove-identities", "fold-transposes", "channels-last", "channels-last-inputs",
           "unroll-recurrent", "readable-names", "to-float32", "to-float32-keep-io", "opset-13", "opset-17", "opset-21", "tidy"]  # fmt: skip
-LEFT_OUT = {"bench": "it prints times", "doctor": "it prints where files lie", "sweep": "its tables hold times; its files are those of quantize"}
+LEFT_OUT = {"bench": "it prints times", "doctor": "it prints where files lie", "man": "tests read its pages", "completion": "tests run its scripts",
+            "sweep": "its tables hold times; its files are those of quantize"}
 
 
 class Refusable(list):
@@ -37,7 +38,7 @@ def missing(crumb, lines, has_minilm):
     """A text for each verb and pass of that program which no line runs."""
     pages = [subprocess.run([crumb, *page], capture_output=True, text=True, check=True).stdout for page in (["--help"], ["passes", "--json"])]
     run = {line[0] for line in lines} | LEFT_OUT.keys() | (set() if has_minilm else {"embed"})
-    for verb in re.findall(r"^  ([\w-]+) ", pages[0].split("\nSubcommands:\n")[1], re.MULTILINE):
+    for verb in re.findall(r"^  ([\w-]+) ", pages[0].split("\nQuantize and export:\n")[1], re.MULTILINE):
         if verb not in run:
             yield f"no line runs the verb {verb}, and LEFT_OUT has no reason"
     passes = {word for line in lines if line[0] == "passes" for word in line[1:]}
@@ -233,11 +234,11 @@ def sentence_training():
 def training():
     short = ["--epochs", "1", "--float-epochs", "1"]
     for task in ("digits", "jets", "ocr", "sr"):
-        yield ["train", task, "-o", f"{task}_trained", *short]
-        yield ["train", task, "-o", f"{task}_a2q", *short, "--accumulator", "14:a2q_plus"]
-    yield ["train", "digits", "-o", "digits_finn", "--network", "cnn", "--profile", "finn", *short]
-    yield ["train", "cnn.onnx", "-o", "own", "--data", "x.npy", "--labels", "labels.npy", "--loss", "ce", *short]
-    yield ["train", "digits", "-o", "pruned", *short, "--prune", "0.5"]
+        yield ["train", "task", task, "-o", f"{task}_trained", *short]
+        yield ["train", "task", task, "-o", f"{task}_a2q", *short, "--accumulator", "14:a2q_plus"]
+    yield ["train", "task", "digits", "-o", "digits_finn", "--network", "cnn", "--profile", "finn", *short]
+    yield ["train", "graph", "cnn.onnx", "-o", "own", "--data", "x.npy", "--labels", "labels.npy", "--loss", "ce", *short]
+    yield ["train", "task", "digits", "-o", "pruned", *short, "--prune", "0.5"]
     lm = ["train", "lm", "--model", "decoder", "--valid", "valid.txt", "--length", "24", "--batch", "2", "--threads", "1", "--products", "f32"]
     yield [*lm, "--data", "train.txt", "-o", "lm_trained", "--weights", "int2h:group=16", "--steps", "4"]
     yield [*lm, "--data", "chat.jsonl", "-o", "lm_chat", "--weights", "ternary:group=16", "--steps", "3", "--teacher", "none", "--json"]

@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors
 
-VERBS = """quantize sweep inspect verify dequantize compare formats recipe embed generate perplexity tokenize detokenize agree run bench lint cost passes export
-convert train recover merge doctor""".split()
+JOBS = {
+    "Quantize and export": "quantize sweep export convert dequantize passes",
+    "Train and recover": "train recover merge",
+    "Run": "run embed generate tokenize detokenize",
+    "Measure and compare": "perplexity compare agree bench cost",
+    "Inspect and check": "inspect verify lint",
+    "Look up": "formats recipe doctor completion man",
+}
+VERBS = " ".join(JOBS.values()).split()
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +54,11 @@ def test_the_example_of_quantize_works(crumb, minilm, tmp_path):
     assert sum(row["spec"] == "int8:channel" and row["name"].endswith(".value.weight") for row in rows) == 6
 
 
-def test_help_lists_every_verb_and_version_is_one_line(crumb):
-    done = crumb("--help")
-    assert re.findall(r"^  (\w+) ", done.stdout.split("Subcommands:")[1], re.MULTILINE) == VERBS
+def test_help_lists_every_verb_by_job_and_version_is_one_line(crumb):
+    _, *groups = re.split(r"^([A-Z][a-z ]+):\n", crumb("--help").stdout, flags=re.MULTILINE)
+    found = {title: " ".join(re.findall(r"^  ([a-z]\w*) ", text, re.MULTILINE)) for title, text in zip(groups[::2], groups[1::2], strict=True)}
+    found.pop("Options")
+    assert found == JOBS
     assert crumb("--version").stdout.startswith("crumb ")
     assert crumb("--version").stdout.count("\n") == 1
 

@@ -156,7 +156,7 @@ def test_damage_names_the_file(crumb, tmp_path, options):
     (["recover", "M", "--data", "t", "-o", "x"], "--rate", "a number above 0, at most 1000000"),
     (["recover", "M", "--data", "t", "-o", "x"], "--temperature", "a number above 0"),
     (["train", "lm"], "--rate", "a number above 0, at most 1000000"), (["train", "lm"], "--steps", "a whole number from 0 on"),
-    (["train", "lm"], "--scale-rate", "a number above 0, at most 1000000"), (["train", "digits"], "--epochs", "a whole number from 0 on"),
+    (["train", "lm"], "--scale-rate", "a number above 0, at most 1000000"), (["train", "task", "digits"], "--epochs", "a whole number from 0 on"),
     (["merge", "M", "-o", "x"], "--batch", "a whole number from 1 to 1048576"), (["export", "M", "-o", "x", "--to", "hls4ml-project"], "--clock", "a number above 0"),
     (["sweep", "M", "--formats", "int4", "-o", "x"], "--peak", "a number above 0")])  # fmt: skip
 def test_numbers_that_flags_cannot_take(crumb, folder, verb, flag, expected):

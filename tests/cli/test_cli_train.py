@@ -39,7 +39,7 @@ def trained(crumb, engine, data, tmp_path_factory):
     """A short run of digits within 9 bits, its folder and what --json printed."""
     folder = tmp_path_factory.mktemp("train") / "digits"
     short = ["--epochs", 6, "--float-epochs", 6, "--accumulator", "9:a2q_plus"]
-    printed = crumb("train", "digits", "-o", folder, "--data-dir", data, "--json", *short)
+    printed = crumb("train", "task", "digits", "-o", folder, "--data-dir", data, "--json", *short)
     return folder, json.loads(printed.stdout)
 
 
@@ -52,7 +52,7 @@ def contents(folder):
 
 def small(tmp_path):
     """The flags of a run that takes a second."""
-    return ["train", "digits", "-o", tmp_path, "--epochs", 2, "--float-epochs", 2]
+    return ["train", "task", "digits", "-o", tmp_path, "--epochs", 2, "--float-epochs", 2]
 
 
 def test_the_report_has_the_fields_that_are_promised(trained):
@@ -141,9 +141,9 @@ def test_one_seed_gives_the_same_bytes_and_another_does_not(crumb, engine, data,
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path, how):
     flags = ["--float-epochs", 4, "--epochs", 12, "--accumulator", "10:a2q", "--checkpoint-every", 7]
-    crumb("train", "digits", "-o", tmp_path / "whole", *flags)
+    crumb("train", "task", "digits", "-o", tmp_path / "whole", *flags)
     cut = tmp_path / "cut"
-    command = [str(part) for part in (crumb_bin, "train", "digits", "-o", cut, *flags)]
+    command = [str(part) for part in (crumb_bin, "train", "task", "digits", "-o", cut, *flags)]
     for _ in range(2):
         run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         before = (cut / "checkpoint.state").stat().st_mtime_ns if (cut / "checkpoint.state").exists() else 0
@@ -165,7 +165,7 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engi
 
 def test_a_state_of_another_run_is_not_continued(crumb, crumb_bin, engine, data, tmp_path):
     flags = ["--float-epochs", 2, "--epochs", 50, "--checkpoint-every", 1]
-    command = [str(part) for part in (crumb_bin, "train", "digits", "-o", tmp_path / "d", *flags)]
+    command = [str(part) for part in (crumb_bin, "train", "task", "digits", "-o", tmp_path / "d", *flags)]
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not (tmp_path / "d" / "checkpoint.state").exists() and time.monotonic() < deadline:
@@ -181,13 +181,13 @@ def test_a_state_of_another_run_is_not_continued(crumb, crumb_bin, engine, data,
 def test_other_tasks_and_networks_train(crumb, engine, data, tmp_path):
     for task, flags, metric in (("jets", [], "accuracy"), ("digits", ["--network", "cnn"], "accuracy")):
         folder = tmp_path / (task + "".join(flags))
-        done = crumb("train", task, "-o", folder, "--epochs", 1, "--float-epochs", 1, "--json", *flags)
+        done = crumb("train", "task", task, "-o", folder, "--epochs", 1, "--float-epochs", 1, "--json", *flags)
         assert json.loads(done.stdout)["metric"] == metric
         assert {path.name for path in folder.iterdir()} == FILES
 
 
 def quality(crumb, folder, task, *flags):
-    report = json.loads(crumb("train", task, "-o", folder, "--json", *flags, timeout=1200).stdout)
+    report = json.loads(crumb("train", "task", task, "-o", folder, "--json", *flags, timeout=1200).stdout)
     assert {path.name for path in folder.iterdir()} == FILES
     return [report[name] for name in ("float", "float_longer", "quantized")], report
 
@@ -259,7 +259,7 @@ def test_activations_by_a_moving_average_learn(crumb, engine, data, tmp_path):
 
 def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, tmp_path):
     short = ["--epochs", 1, "--float-epochs", 2, "--seeds", 2, "--threads", 2]
-    first = crumb("train", "digits", "-o", tmp_path, "--sweep", "formats", "--json", *short)
+    first = crumb("train", "task", "digits", "-o", tmp_path, "--sweep", "formats", "--json", *short)
     found = json.loads(first.stdout)
     assert found == json.loads((tmp_path / "sweep.json").read_text())
     assert {row["at"] for row in found["table"]} >= {"e2m1", "e3m2", "int2h", "ternary", "binary"}
@@ -282,7 +282,7 @@ def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, t
 
     files = {name: (tmp_path / name).read_bytes() for name in ("sweep.json", "sweep.csv", "sweep.svg")}
     (tmp_path / "points" / "int4-seed1" / "report.json").unlink()
-    again = crumb("train", "digits", "-o", tmp_path, "--sweep", "formats", *short)
+    again = crumb("train", "task", "digits", "-o", tmp_path, "--sweep", "formats", *short)
     assert "19 of 20 points" in again.stderr and again.stderr.count("point 20 of 20") == 1
     assert "miniature" in again.stdout and "int2h" in again.stdout and "float, as many epochs" in again.stdout
     assert files == {name: (tmp_path / name).read_bytes() for name in files}
@@ -294,7 +294,7 @@ def cost_of(crumb, model):
 
 def test_a_pruned_run_reports_what_is_left_as_the_files_have_it(crumb, engine, tmp_path):
     short = ["--epochs", 3, "--float-epochs", 1, "--prune", "0.8:floor=0.05"]
-    done = crumb("train", "jets", "-o", tmp_path, "--json", *short, "--weights", "int4", "--activations", "uint4")
+    done = crumb("train", "task", "jets", "-o", tmp_path, "--json", *short, "--weights", "int4", "--activations", "uint4")
     pruning = json.loads(done.stdout)["pruning"]
     weights = [16 * 64, 64 * 32, 32 * 32, 32 * 5]
     assert pruning["pruned"] == pytest.approx(0.8, abs=1 / sum(weights))
@@ -309,16 +309,16 @@ def test_a_pruned_run_reports_what_is_left_as_the_files_have_it(crumb, engine, t
         assert [1 - node["density"] for node in cost["nodes"]] == pytest.approx(
             [layer["sparsity"] for layer in pruning["layers"]]
         )
-    printed = crumb("train", "jets", "-o", tmp_path, *short).stdout
+    printed = crumb("train", "task", "jets", "-o", tmp_path, *short).stdout
     assert "80.0 % of the weights pruned" in printed and "BOPs" in printed
     assert "prune" in json.loads((tmp_path / "report.json").read_text())["recipe"]
 
 
 def test_a_pruned_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path):
     flags = ["--float-epochs", 2, "--epochs", 15, "--prune", "0.7:layer:rewind", "--checkpoint-every", 5]
-    crumb("train", "digits", "-o", tmp_path / "whole", *flags)
+    crumb("train", "task", "digits", "-o", tmp_path / "whole", *flags)
     cut = tmp_path / "cut"
-    command = [str(part) for part in (crumb_bin, "train", "digits", "-o", cut, *flags)]
+    command = [str(part) for part in (crumb_bin, "train", "task", "digits", "-o", cut, *flags)]
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     state, seen, deadline = cut / "checkpoint.state", set(), time.monotonic() + 60
     # 18 states of the float network, 135 of the float network trained on; pruning ends in the middle of 135 more.
@@ -336,7 +336,7 @@ def test_a_pruned_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bi
 
 def test_pruning_by_bits_is_a_sweep_with_costs(crumb, engine, tmp_path):
     short = ["--epochs", 1, "--float-epochs", 1, "--seeds", 1, "--threads", 2]
-    done = crumb("train", "jets", "-o", tmp_path, "--sweep", "prune-bits", "--json", *short, timeout=600)
+    done = crumb("train", "task", "jets", "-o", tmp_path, "--sweep", "prune-bits", "--json", *short, timeout=600)
     found = json.loads(done.stdout)
     assert "2102.11289" in found["miniature_of"]
     cells = {(row["series"], int(row["at"])): row for row in found["table"]}
@@ -356,7 +356,7 @@ def test_pruning_by_bits_is_a_sweep_with_costs(crumb, engine, tmp_path):
     words = " ".join(ElementTree.parse(tmp_path / "sweep.svg").getroot().itertext())
     for word in ("pruned weights (%)", "32 bits", "2 bits", "98"):
         assert word in words
-    again = crumb("train", "jets", "-o", tmp_path, "--sweep", "prune-bits", *short)
+    again = crumb("train", "task", "jets", "-o", tmp_path, "--sweep", "prune-bits", *short)
     assert "point" not in again.stderr  # nothing was trained again
     assert "4652832 (0.0 %)" in again.stdout and "BOPs" in again.stdout
 
@@ -364,7 +364,7 @@ def test_pruning_by_bits_is_a_sweep_with_costs(crumb, engine, tmp_path):
 @pytest.mark.slow
 def test_pruning_by_bits_has_the_shape_of_the_paper(crumb, engine, tmp_path):
     begun = time.monotonic()
-    crumb("train", "jets", "-o", tmp_path, "--sweep", "prune-bits", "--seeds", 1, timeout=1200)
+    crumb("train", "task", "jets", "-o", tmp_path, "--sweep", "prune-bits", "--seeds", 1, timeout=1200)
     assert time.monotonic() - begun < 600
     found = json.loads((tmp_path / "sweep.json").read_text())
     cells = {(row["series"], int(row["at"])): row for row in found["table"]}
@@ -379,7 +379,7 @@ def test_pruning_by_bits_has_the_shape_of_the_paper(crumb, engine, tmp_path):
 @pytest.mark.slow
 def test_accuracy_against_accumulator_width_has_the_shape_of_the_paper(crumb, engine, data, tmp_path):
     begun = time.monotonic()
-    crumb("train", "digits", "-o", tmp_path, "--sweep", "accumulator", "--seeds", 3, timeout=1200)
+    crumb("train", "task", "digits", "-o", tmp_path, "--sweep", "accumulator", "--seeds", 3, timeout=1200)
     assert time.monotonic() - begun < 600
     found = json.loads((tmp_path / "sweep.json").read_text())
     mean = {(row["series"], int(row["at"])): row["mean"] for row in found["table"]}
@@ -410,7 +410,7 @@ def test_accuracy_against_accumulator_width_has_the_shape_of_the_paper(crumb, en
 
 def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
     def refused(*flags, status=2):
-        return crumb("train", *flags, "-o", tmp_path / "out", status=status).stderr
+        return crumb("train", "task", *flags, "-o", tmp_path / "out", status=status).stderr
 
     assert "'digits'" in refused("digit")
     assert "'cnn'" in refused("digits", "--network", "cn")
@@ -429,7 +429,7 @@ def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
     assert "'-1'" in refused("digits", "--epochs", "-1")
     assert "'-1'" in refused("digits", "--seed", "-1")
     (tmp_path / "file").write_text("")
-    taken = crumb("train", "digits", "-o", tmp_path / "file", status=1).stderr
+    taken = crumb("train", "task", "digits", "-o", tmp_path / "file", status=1).stderr
     assert str(tmp_path / "file") in taken and "a file has that name" in taken
     missing = refused("digits", "--data-dir", tmp_path / "none", status=1)
     assert "digits.csv.gz" in missing and str(tmp_path / "none") in missing and "CRUMB_DATA" in missing
@@ -452,7 +452,7 @@ def test_a_float_network_alone(crumb, engine, data, digits, tmp_path):
     """What is written computes what the report says, and is what crumb sweep takes."""
     runtime = pytest.importorskip("onnxruntime")
     out = tmp_path / "float"
-    printed = crumb("train", "digits", "--network", "cnn", "--float-only", "--float-epochs", 4, "-o", out, "--data-dir", data, "--json")
+    printed = crumb("train", "task", "digits", "--network", "cnn", "--float-only", "--float-epochs", 4, "-o", out, "--data-dir", data, "--json")
     report = json.loads(printed.stdout)
     assert {path.name for path in out.iterdir()} == {"float.onnx", "calibration.npy", "valid.npy", "labels.npy", "log.jsonl", "report.json"}
     assert report["float_epochs"] == 4 and len((out / "log.jsonl").read_text().splitlines()) == 4
@@ -470,5 +470,5 @@ def test_a_float_network_alone(crumb, engine, data, digits, tmp_path):
 @pytest.mark.parametrize(("flags", "said"), [(["--sweep", "bits"], "--sweep"), (["--epochs", 3], "--epochs"), (["--weights", "int4"], "--weights"),
                                              (["--profile", "finn"], "--profile"), (["--activations", "int4"], "--activations")])  # fmt: skip
 def test_a_float_network_has_no_quantizers(crumb, tmp_path, flags, said):
-    message = crumb("train", "digits", "--float-only", "-o", tmp_path / "out", *flags, status=2).stderr
+    message = crumb("train", "task", "digits", "--float-only", "-o", tmp_path / "out", *flags, status=2).stderr
     assert said in message and "--float-only" in message

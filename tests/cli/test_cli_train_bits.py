@@ -24,7 +24,7 @@ def data() -> Path:
 
 
 def report_of(crumb, folder, task, *flags):
-    printed = crumb("train", task, "-o", folder, "--json", *flags).stdout
+    printed = crumb("train", "task", task, "-o", folder, "--json", *flags).stdout
     return json.loads(printed)
 
 
@@ -107,7 +107,7 @@ def test_bit_operations_are_those_of_crumb_cost(crumb, engine, tmp_path):
         cost = json.loads(crumb("cost", tmp_path / model, "--json").stdout)
         # int2's three codes and the like count as what they are: never more than the width that was planned.
         assert cost["dense"]["bops_qap"] <= bits["used"] <= 250000
-    printed = crumb("train", "jets", "-o", tmp_path, *flags).stdout
+    printed = crumb("train", "task", "jets", "-o", tmp_path, *flags).stdout
     assert "of 250000 bops used" in printed and "given" in printed
 
 
@@ -131,11 +131,11 @@ def contents(folder):
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path):
     flags = ["--float-epochs", 2, "--epochs", 15, "--learned-bits", "5.2bpw", "--prune", "0.3:layer:rewind"]
     flags += ["--checkpoint-every", 5]
-    crumb("train", "digits", "-o", tmp_path / "whole", *flags)
+    crumb("train", "task", "digits", "-o", tmp_path / "whole", *flags)
     # 18 states of the float network, 135 of the float network trained on, 135 more: while widths are learned, and after.
     for states in (160, 243):
         cut = tmp_path / f"cut{states}"
-        command = [str(part) for part in (crumb_bin, "train", "digits", "-o", cut, *flags)]
+        command = [str(part) for part in (crumb_bin, "train", "task", "digits", "-o", cut, *flags)]
         run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         state, seen, deadline = cut / "checkpoint.state", set(), time.monotonic() + 60
         while run.poll() is None and time.monotonic() < deadline and len(seen) < states:
@@ -160,14 +160,14 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engi
     ],
 )
 def test_a_budget_that_is_none_is_refused(crumb, flags, words, tmp_path):
-    failed = crumb("train", "jets", "-o", tmp_path, *flags, status=2)
+    failed = crumb("train", "task", "jets", "-o", tmp_path, *flags, status=2)
     for word in words:
         assert word in failed.stderr
 
 
 def test_a_budget_that_cannot_be_kept_names_the_least(crumb, engine, tmp_path):
     short = ["--epochs", 1, "--float-epochs", 0]
-    failed = crumb("train", "jets", "-o", tmp_path, *short, "--learned-bits", "2bpw", status=1)
+    failed = crumb("train", "task", "jets", "-o", tmp_path, *short, "--learned-bits", "2bpw", status=1)
     least = re.search(r"takes ([\d.]+bpw)", failed.stderr)[1]
     assert "given" in failed.stderr
     bits = report_of(crumb, tmp_path, "jets", *short, "--learned-bits", least)["learned_bits"]

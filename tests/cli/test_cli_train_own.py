@@ -1,4 +1,4 @@
-"""crumb train MODEL.onnx: a network from a file, trained on arrays from files."""
+"""crumb train graph MODEL.onnx: a network from a file, trained on arrays from files."""
 
 import json
 
@@ -79,7 +79,7 @@ def samples(tmp_path):
 
 def train(crumb, tmp_path, *extra, labels="labels.npy", loss="ce", status=0, out="out"):
     done = crumb(
-        "train", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / labels,
+        "train", "graph", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / labels,
         "--loss", loss, "-o", tmp_path / out, "--json", *extra, status=status,
     )  # fmt: skip
     return json.loads(done.stdout) if status == 0 else done.stderr
@@ -129,7 +129,7 @@ def test_classes(crumb, onnx, samples, tmp_path, softmax):
     (["--set", "*none*=int4"], "matches none of"), (["--accumulator", 12, "--activations", "keep"], "has no quantizer")])  # fmt: skip
 def test_a_recipe_that_does_not_fit_is_said_before_anything_learns(crumb, onnx, samples, tmp_path, flags, says):
     mlp(onnx, tmp_path / "net.onnx")
-    command = ["train", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy", "--loss", "ce", "-o", tmp_path / "out"]
+    command = ["train", "graph", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy", "--loss", "ce", "-o", tmp_path / "out"]
     done = crumb(*command, "--float-epochs", 10**6, *flags, status=None, timeout=60)
     assert done.returncode in (1, 2) and says in done.stderr, done.stderr
     assert not (tmp_path / "out/checkpoint.state").exists()
@@ -187,7 +187,7 @@ def test_a_float_network_has_no_quantizers(crumb, onnx, samples, tmp_path, flags
 
 def test_flags_of_other_networks_and_of_grids(crumb, onnx, samples, tmp_path):
     mlp(onnx, tmp_path / "net.onnx")
-    assert "--data-dir is for tasks" in train(crumb, tmp_path, "--data-dir", tmp_path, status=2)
+    assert "--data-dir is a flag of crumb train task, and not of crumb train graph" in train(crumb, tmp_path, "--data-dir", tmp_path, status=2)
     assert "--seeds is of a grid of runs" in train(crumb, tmp_path, "--seeds", 2, status=2)
     (tmp_path / "net.onnx").rename(tmp_path / "other.onnx")
     said = crumb("train", "net.nosuch", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy", "-o", tmp_path / "o", status=2).stderr
@@ -289,10 +289,10 @@ def test_what_does_not_fit_is_told(crumb, onnx, samples, tmp_path):
     assert "outputs of shape" in train_with(crumb, tmp_path, values, "mse")
     assert "--loss" in train(crumb, tmp_path, loss="hinge", status=2)
     assert "needs --loss" in crumb(
-        "train", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy",
+        "train", "graph", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy",
         "-o", tmp_path / "o", status=2,
     ).stderr  # fmt: skip
-    assert "has its samples" in crumb("train", "jets", "--data", tmp_path / "x.npy", "-o", tmp_path / "o", status=2).stderr
+    assert "--data is a flag of crumb train graph" in crumb("train", "task", "jets", "--data", tmp_path / "x.npy", "-o", tmp_path / "o", status=2).stderr
     np.save(tmp_path / "x.npy", x.astype(np.float64))
     assert "found double" in train(crumb, tmp_path, status=1)
     np.save(tmp_path / "x.npy", x[:, :4])

@@ -91,6 +91,15 @@ def test_the_installed_command_executes_graphs(prefix, engine, tmp_path):
     assert numpy.load(tmp_path / "y.npy").tolist() == [-1, 2]
 
 
+def test_pages_and_completions_are_installed_as_the_command_writes_them(prefix):
+    command = prefix / "bin" / "crumb"
+    for shell, file in {"bash": "bash-completion/completions/crumb", "zsh": "zsh/site-functions/_crumb", "fish": "fish/vendor_completions.d/crumb.fish"}.items():
+        assert (prefix / "share" / file).read_text() == run(command, "completion", shell)
+    names = {path.name for path in (prefix / "share/man/man1").iterdir()}
+    assert {"crumb.1", "crumb-quantize.1", "crumb-train-lm.1"} <= names
+    assert {f"crumb-{verb}.1" for verb in re.findall(r"^  ([a-z]\w*) ", run(command, "--help"), re.MULTILINE)} <= names
+
+
 def test_nothing_installed_names_the_source_tree(repo, prefix):
     for path in prefix.rglob("*"):
         if path.suffix in {".cmake", ".h", ".pc"}:

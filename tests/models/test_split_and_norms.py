@@ -25,7 +25,7 @@ def divergence(meant, found):
 def digits(crumb, engine, tmp_path_factory):
     """The trained network, and the same with norms behind its convolutions, which do nothing as long as it is in floats."""
     folder = tmp_path_factory.mktemp("digits")
-    crumb("train", "digits", "--network", "cnn", "--float-only", "-o", folder / "made")
+    crumb("train", "task", "digits", "--network", "cnn", "--float-only", "-o", folder / "made")
     model = onnx.load(folder / "made" / "float.onnx")
     convolutions = [node.output[0] for node in model.graph.node if node.op_type == "Conv"]
     watched = onnx.load(folder / "made" / "float.onnx")

@@ -119,11 +119,11 @@ def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp
 
 
 @pytest.mark.parametrize(("flags", "said"), [
-    (["--block-wise", 1], "--block-wise is for training a decoder (crumb train lm)"),
-    (["--teacher", "none"], "--teacher is for training a decoder"),
+    (["--block-wise", 1], "--block-wise is a flag of crumb train lm, and not of crumb train embed"),
+    (["--teacher", "none"], "--teacher is a flag of crumb train lm"),
     (["--loss", "kl"], "the loss kl is for decoders, found a sentence encoder"),
     (["--loss", "cosines"], "--loss 'cosines': expected kl, hidden, ce, mix or cosine"),
-    (["--epochs", 3], "--epochs is not for training a language model"),
+    (["--epochs", 3], "--epochs is a flag of crumb train task, crumb train graph, and not of crumb train embed"),
     (["--valid", "EMPTY"], "holds no line with words"),
     (["--valid", "BYTES"], "line 2: found the byte")])  # fmt: skip
 def test_wrong_wishes(crumb, made, tmp_path, flags, said):

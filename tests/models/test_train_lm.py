@@ -264,7 +264,7 @@ def test_stages_of_a_recipe_say_what_flags_say(crumb, made, tmp_path):
         refused = command(made, tmp_path / "no", "--weights", "int4", "--stages", stages)
         assert "then block_wise, then end_to_end, each of these once at most" in crumb(*refused, status=2).stderr
     assert "the stage end_to_end, which is for training" in crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--recipe", recipe, status=2).stderr
-    assert "crumb train lm" in crumb("train", "digits", "-o", tmp_path / "d", "--recipe", recipe, status=2).stderr
+    assert "crumb train lm" in crumb("train", "task", "digits", "-o", tmp_path / "d", "--recipe", recipe, status=2).stderr
 
 
 @pytest.mark.parametrize("weights", ["int2h:group=16", "int3:group=16", "e2m1:group=16", "uint4:group=16:zero=int", "mxfp4:pad"])
@@ -690,7 +690,7 @@ def test_wrong_wishes(crumb, made, tmp_path):
     assert "--teacher 'bert': expected float or none" in refused("--teacher", "bert")
     static = ("--weights", "int4:group=16", "--activations", "int8:tensor", "--steps", 1, "--block-wise", 1)
     assert "layers are trained one by one with activations in floats" in refused(base=static)
-    assert "--epochs is not for training a language model" in refused("--epochs", 3)
+    assert "--epochs is a flag of crumb train task, crumb train graph, and not of crumb train lm" in refused("--epochs", 3)
     assert "--top-k requires --teacher-logits" in refused("--top-k", 3)
     assert "--block-sequences requires --block-wise" in refused("--block-sequences", 3)
     for loss in ("ce", "hidden", "mix"):
@@ -698,8 +698,8 @@ def test_wrong_wishes(crumb, made, tmp_path):
     assert "the model has 128 positions" in refused(length=129)
     (tmp_path / "short.txt").write_text("Hi")
     assert "the text to train by has" in refused(data=tmp_path / "short.txt", status=1)
-    digits = crumb("train", "digits", "-o", tmp_path / "d", "--steps", 3, status=2).stderr
-    assert "--steps is for training a language model" in digits
+    digits = crumb("train", "task", "digits", "-o", tmp_path / "d", "--steps", 3, status=2).stderr
+    assert "--steps is a flag of crumb train lm, crumb train embed, and not of crumb train task" in digits
     crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--weights", "int8", "--kv-cache", "int8")
     packed = crumb("train", "lm", "--model", tmp_path / "q.crumb", "--data", made / "train.txt", "--weights", "int4", "-o", tmp_path / "p", status=2)
     assert "has quantizers of activations or of its cache" in packed.stderr

@@ -92,7 +92,7 @@ def test_drawn_networks(crumb, tmp_path, seed):
 
 @pytest.mark.parametrize("network", ["mlp", "cnn"])
 def test_digits_trained_for_finn(crumb, tmp_path, network):
-    crumb("train", "digits", "--network", network, "--profile", "finn", "-o", tmp_path / "d",
+    crumb("train", "task", "digits", "--network", network, "--profile", "finn", "-o", tmp_path / "d",
           "--float-epochs", "2", "--epochs", "2")  # fmt: skip
     crumb("export", tmp_path / "d/model.crumb", "-o", tmp_path / "project", "--to", "finn-project", "--target-fps", "20000")
     said = check_equal(tmp_path / "project", "--samples", "0" if network == "mlp" else "24")
@@ -147,7 +147,7 @@ def test_a_network_of_pytorch(crumb, tmp_path):
 
 def test_registers_that_were_trained_are_finns(crumb, tmp_path):
     """A2Q+ keeps the sums of the inner layers in 11 bits: FINN finds the same."""
-    crumb("train", "digits", "--network", "cnn", "--profile", "finn", "--accumulator", "11:a2q_plus", "-o", tmp_path / "d",
+    crumb("train", "task", "digits", "--network", "cnn", "--profile", "finn", "--accumulator", "11:a2q_plus", "-o", tmp_path / "d",
           "--float-epochs", "2", "--epochs", "2")  # fmt: skip
     crumb("export", tmp_path / "d/model.crumb", "-o", tmp_path / "project", "--to", "finn-project")
     said = check_equal(tmp_path / "project")

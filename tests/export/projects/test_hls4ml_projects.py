@@ -189,7 +189,7 @@ def test_a_program_that_aborts_is_said(crumb, tmp_path):
 
 @pytest.mark.parametrize("network", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
 def test_digits_trained_for_hls4ml(crumb, tmp_path, network):
-    crumb("train", "digits", "--network", network, "--profile", "hls4ml", "-o", tmp_path / "d",
+    crumb("train", "task", "digits", "--network", network, "--profile", "hls4ml", "-o", tmp_path / "d",
           "--float-epochs", "2", "--epochs", "2")  # fmt: skip
     exported(crumb, tmp_path / "d/model.crumb", tmp_path / "project")
     said = check_equal(tmp_path / "project")
@@ -292,6 +292,6 @@ def test_what_hls4ml_cannot_say_is_refused_before_the_work(crumb, tmp_path, flag
 
 @pytest.mark.parametrize("task", ["ocr", "sr"])
 def test_tasks_that_hls4ml_has_no_operators_for(crumb, tmp_path, task):
-    done = crumb("train", task, "--profile", "hls4ml", "-o", tmp_path / "d", "--float-epochs", "1", status=1)
+    done = crumb("train", "task", task, "--profile", "hls4ml", "-o", tmp_path / "d", "--float-epochs", "1", status=1)
     assert "hls4ml" in done.stderr
     assert not (tmp_path / "d/model.crumb").exists()

@@ -1,0 +1,37 @@
+// How the help of verbs is set: flags by group, with what their values are, in lines of a width that one reads.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crumb::cli {
+
+/// What stands for the option's value in help, manual pages and completions: "STEPS", "FILE", "cosine|linear|constant"; empty
+/// for flags without one. It is the option's type_name, or the words of its CLI::IsMember.
+std::string value_words(const CLI::Option& option);
+
+/// The text in lines of at most `width` bytes, cut at spaces, and a longer word behind commas.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+/// Whether help shows it.
+inline bool is_shown(const CLI::App& verb) { return !verb.get_name().empty() && !verb.get_group().empty(); }
+
+/// Titles of the verb's groups of flags, in the order of help: what is read first, what is written and how it runs last.
+std::vector<std::string> group_titles(const CLI::App& verb);
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_option_opts(const CLI::Option* option) const override;
+  std::string make_subcommand(const CLI::App* verb) const override;
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+
+  /// "--steps STEPS", and what help says of it.
+  std::string entry_name(const CLI::Option* option) const;
+  std::string entry_text(const CLI::Option* option) const;
+};
+
+}  // namespace crumb::cli
