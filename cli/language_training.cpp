@@ -301,10 +301,6 @@ void keep_memory() {
 #endif
 }
 
-LanguageProgressLine::~LanguageProgressLine() {
-  if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
-}
-
 tasks::LanguageNews LanguageProgressLine::news(double rate) {
   return {
       .progress = [this](const tasks::LanguageProgress& progress) { update(progress); },
@@ -314,38 +310,44 @@ tasks::LanguageNews LanguageProgressLine::news(double rate) {
 }
 
 void LanguageProgressLine::update(const tasks::LanguageProgress& progress) {
-  const double now = now_seconds();
+  if (!line_.is_due()) return;
   const double left = static_cast<double>(progress.steps - progress.line.step) * progress.seconds_per_step;
-  if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
-  last_ = now;
-  say("step " + std::to_string(progress.line.step) + " of " + std::to_string(progress.steps) + ", loss " +
-      fixed(progress.line.loss, 4) + ", " + fixed(progress.tokens_per_second(), 0) + " tokens/s, " +
-      fixed(left, 0) + " s left");
+  line_.show({.what = "training",
+              .done = static_cast<std::size_t>(progress.line.step),
+              .total = static_cast<std::size_t>(progress.steps),
+              .items = "steps",
+              .share = static_cast<double>(progress.line.step) / static_cast<double>(progress.steps),
+              .details = "loss " + fixed(progress.line.loss, 4),
+              .rate = fixed(progress.tokens_per_second(), 0) + " tokens/s",
+              .seconds_left = left});
 }
 
 void LanguageProgressLine::layer_done(const tasks::LayerLine& line, std::int64_t layers) {
-  say("layer " + std::to_string(line.layer + 1) + " of " + std::to_string(layers) + ", error " +
-      fixed(line.error_before, 4) + " to " + fixed(line.error, 4));
+  const double share = static_cast<double>(line.layer + 1) / static_cast<double>(layers);
+  line_.show({.what = "training layer by layer",
+              .done = static_cast<std::size_t>(line.layer + 1),
+              .total = static_cast<std::size_t>(layers),
+              .items = "layers",
+              .share = share,
+              .details = "error " + fixed(line.error_before, 4) + " to " + fixed(line.error, 4),
+              .seconds = line_.seconds()});
 }
 
 void LanguageProgressLine::predicted(std::int64_t done, std::int64_t sequences) {
-  const double now = now_seconds();
-  if (done < sequences && now - last_ < (terminal_ ? 0.2 : 5.0)) return;
-  last_ = now;
-  say("the float model predicts: sequence " + std::to_string(done) + " of " + std::to_string(sequences));
+  if (done < sequences && !line_.is_due()) return;
+  line_.show({.what = "predicting with the float model",
+              .done = static_cast<std::size_t>(done),
+              .total = static_cast<std::size_t>(sequences),
+              .items = "sequences",
+              .share = static_cast<double>(done) / static_cast<double>(sequences),
+              .seconds = line_.seconds()});
 }
 
 void LanguageProgressLine::loss_rose(const tasks::LossRise& rise, double rate) {
-  if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
+  line_.clear();
   std::fprintf(stderr,
                "note: the loss rose to %s, the mean of %zu steps, from %s: a --rate below %g may be wanted\n",
                fixed(rise.mean, 4).c_str(), tasks::LossWatch::kSteps, fixed(rise.least, 4).c_str(), rate);
-}
-
-void LanguageProgressLine::say(const std::string& text) {
-  std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
-  std::fflush(stderr);
-  shown_ = true;
 }
 
 std::string measure_text(const Json& report, const char* name) {

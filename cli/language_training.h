@@ -1,16 +1,14 @@
 // What the verbs that train language models have in common: crumb train lm, crumb recover.
 #pragma once
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/seconds.h"
 #include "cli/output.h"
+#include "cli/progress_text.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "quant/recipe/stages.h"
 #include "tasks/language/language_trainer.h"
@@ -78,11 +76,9 @@ void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRe
 /// fifth of the time.
 void keep_memory();
 
-/// A line that changes on a terminal, else one every few seconds.
+/// How far such a training is, on stderr.
 class LanguageProgressLine {
  public:
-  ~LanguageProgressLine();
-
   /// Of a run whose highest rate is `rate`; must not outlive this line.
   tasks::LanguageNews news(double rate);
 
@@ -91,10 +87,8 @@ class LanguageProgressLine {
   void layer_done(const tasks::LayerLine& line, std::int64_t layers);
   void predicted(std::int64_t done, std::int64_t sequences);
   void loss_rose(const tasks::LossRise& rise, double rate);
-  void say(const std::string& text);
 
-  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
-  double last_ = now_seconds();
+  ProgressLine line_;
 };
 
 /// A report's measure, perplexity or cosine: "40.12", "0.9731", or "-" for what was not measured.

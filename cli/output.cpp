@@ -1,7 +1,5 @@
 #include "cli/output.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -12,10 +10,6 @@
 
 namespace crumb::cli {
 namespace {
-
-constexpr double kBarSeconds = 0.1;
-constexpr double kLineSeconds = 5;
-constexpr size_t kBarWidth = 24;
 
 std::string rate_text(double mb) { return fixed(mb, mb < 10 ? 2 : 0) + " MB/s"; }
 
@@ -91,38 +85,23 @@ Progress::Progress(std::string what, std::string items, size_t total_items, uint
     : what_(std::move(what)),
       items_(std::move(items)),
       total_items_(total_items),
-      total_bytes_(total_bytes),
-      terminal_(isatty(STDERR_FILENO) != 0),
-      start_(now_seconds()) {
-  last_ = start_;
-}
-
-Progress::~Progress() {
-  if (terminal_) std::fprintf(stderr, "\r\x1b[K");
-}
+      total_bytes_(total_bytes) {}
 
 void Progress::update(size_t items, uint64_t bytes) {
-  const double now = now_seconds();
-  if (now - last_ < (terminal_ ? kBarSeconds : kLineSeconds)) return;
-  last_ = now;
-  const double share =
-      total_bytes_ > 0 ? static_cast<double>(bytes) / static_cast<double>(total_bytes_)
-                       : static_cast<double>(items) / static_cast<double>(std::max<size_t>(total_items_, 1));
-  const double seconds = now - start_;
-  std::string text = what_ + " " + std::to_string(items) + "/" + std::to_string(total_items_) + " " + items_;
+  if (!line_.is_due()) return;
+  ProgressState state{
+      .what = what_,
+      .done = items,
+      .total = total_items_,
+      .items = items_,
+      .share = static_cast<double>(items) / static_cast<double>(std::max<size_t>(total_items_, 1)),
+      .seconds = line_.seconds()};
   if (total_bytes_ > 0) {
-    text += ", " + megabytes(bytes) + " of " + megabytes(total_bytes_) + ", " +
-            rate_text(static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9));
+    state.share = static_cast<double>(bytes) / static_cast<double>(total_bytes_);
+    state.details = megabytes(bytes) + " of " + megabytes(total_bytes_);
+    state.rate = rate_text(static_cast<double>(bytes) / 1e6 / std::max(state.seconds, 1e-9));
   }
-  if (share > 0) text += ", " + fixed(seconds * (1 - share) / share, 0) + " s left";
-  if (!terminal_) {
-    std::fprintf(stderr, "%s\n", text.c_str());
-    return;
-  }
-  const auto full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * kBarWidth);
-  const std::string bar = std::string(full, '#') + std::string(kBarWidth - full, '.');
-  std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), text.c_str());
-  std::fflush(stderr);
+  line_.show(state);
 }
 
 }  // namespace crumb::cli

@@ -10,6 +10,7 @@
 #include "base/json/numbers.h"
 #include "base/seconds.h"
 #include "base/text/fixed.h"
+#include "cli/progress_text.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/stored_tensor.h"
 
@@ -38,14 +39,11 @@ void note_checkpoint(const Checkpoint& checkpoint);
 /// All of them: [{"name", "what"}, ...].
 Json skipped_json(const std::vector<SkippedEntry>& skipped);
 
-/// Progress of long work on stderr: a bar on a terminal, else a line every few seconds.
+/// Progress of long work whose pieces are alike, on stderr.
 class Progress {
  public:
   /// `what` is being done to `total_items` things of `total_bytes` in all (0: no bytes to speak of).
   Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
   void update(size_t items, uint64_t bytes);
 
@@ -53,8 +51,7 @@ class Progress {
   std::string what_, items_;
   size_t total_items_;
   uint64_t total_bytes_;
-  bool terminal_;
-  double start_, last_ = 0;
+  ProgressLine line_;
 };
 
 }  // namespace crumb::cli

@@ -253,6 +253,7 @@ void add_recover(CLI::App& app) {
   verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)")
       ->type_name("NAME")
       ->group("The adapter");
+  flag_group(*verb, kTrainingFlags);
   add_language_training_flags(*verb, flags->training);
   verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")
       ->type_name("SEQUENCES")
@@ -275,6 +276,8 @@ void add_recover(CLI::App& app) {
       ->group(kOutputFlags)
       ->check(at_least(1));
   verb->add_flag("--restart", flags->restart, "Drop an unfinished run that lies there")->group(kOutputFlags);
+  flag_group(*verb, kRunningFlags);
+  add_language_running_flags(*verb, flags->training);
   add_threads_flag(*verb, flags->threads, "Threads (those that the machine has)");
   verb->add_flag("--json", flags->json, "Print the report as JSON")->group(kOutputFlags);
   verb->footer(

@@ -1,36 +1,30 @@
 #include "cli/train_progress.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/seconds.h"
 #include "base/text/fixed.h"
 
 namespace crumb::cli {
 
-TrainLine::TrainLine() : terminal_(isatty(STDERR_FILENO) != 0), start_(now_seconds()), last_(start_) {}
-
-TrainLine::~TrainLine() {
-  if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
-}
-
 void TrainLine::update(const tasks::TrainProgress& progress) {
-  const double now = now_seconds();
   if (first_ < 0) first_ = progress.done;
-  if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
-  last_ = now;
-  const double share = (progress.done - first_) / std::max(1 - first_, 1e-9);
-  std::string text = std::string(progress.phase) + " epoch " + std::to_string(progress.epoch) + " of " +
-                     std::to_string(progress.epochs);
-  if (std::isfinite(progress.loss)) text += ", loss " + fixed(progress.loss, 4);
-  if (std::isfinite(progress.metric)) text += ", test " + fixed(progress.metric, 4);
-  if (share > 0) text += ", " + fixed((now - start_) * (1 - share) / share, 0) + " s left";
-  std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
-  std::fflush(stderr);
-  shown_ = true;
+  if (!line_.is_due()) return;
+  const double seconds = line_.seconds(), gone = progress.done - first_;
+  std::string details;
+  if (std::isfinite(progress.loss)) details = "loss " + fixed(progress.loss, 4);
+  if (std::isfinite(progress.metric))
+    details += (details.empty() ? "test " : ", test ") + fixed(progress.metric, 4);
+  line_.show({.what = "training (" + std::string(progress.phase) + ")",
+              .done = static_cast<std::size_t>(progress.epoch),
+              .total = static_cast<std::size_t>(progress.epochs),
+              .items = "epochs",
+              .share = progress.done,
+              .details = std::move(details),
+              .rate = gone > 0 ? fixed(100 * gone / seconds, 1) + " %/s" : "",
+              .seconds_left = gone > 0 ? seconds * (1 - progress.done) / gone : -1});
 }
 
 void SweepLines::update(const training::GridProgress& progress) {
@@ -40,11 +34,20 @@ void SweepLines::update(const training::GridProgress& progress) {
       std::fprintf(stderr, "note: %zu of %zu points are there already\n", progress.there, progress.all);
     return;
   }
-  const double each = (now_seconds() - start_) / static_cast<double>(progress.done - progress.there);
-  std::fprintf(stderr, "point %zu of %zu: %s: %s %s, %.0f s left\n", progress.done, progress.all,
-               progress.point->name.c_str(), progress.report->at("metric").get<std::string>().c_str(),
-               progress.report->at("quantized").dump().c_str(),
-               each * static_cast<double>(progress.all - progress.done));
+  const double seconds = now_seconds() - start_;
+  const std::size_t made = progress.done - progress.there;
+  const double each = seconds / static_cast<double>(made);
+  const std::string text = progress_text(
+      {.what = "training",
+       .done = progress.done,
+       .total = progress.all,
+       .items = "points",
+       .share = static_cast<double>(progress.done) / static_cast<double>(progress.all),
+       .details = progress.point->name + ": " + progress.report->at("metric").get<std::string>() + " " +
+                  progress.report->at("quantized").dump(),
+       .rate = duration_text(each) + " each",
+       .seconds_left = each * static_cast<double>(progress.all - progress.done)});
+  std::fprintf(stderr, "%s\n", text.c_str());
 }
 
 }  // namespace crumb::cli

@@ -1,24 +1,20 @@
 // How far crumb train is, on stderr.
 #pragma once
 
+#include "cli/progress_text.h"
 #include "tasks/train/trainer.h"
 #include "training/sweep.h"
 
 namespace crumb::cli {
 
-/// Of one run: a line that changes on a terminal, else one every few seconds.
+/// Of one run.
 class TrainLine {
  public:
-  TrainLine();
-  ~TrainLine();
-  TrainLine(const TrainLine&) = delete;
-  TrainLine& operator=(const TrainLine&) = delete;
-
   void update(const tasks::TrainProgress& progress);
 
  private:
-  bool terminal_, shown_ = false;
-  double start_, last_, first_ = -1;
+  ProgressLine line_;
+  double first_ = -1;  ///< the share that was done when this run began
 };
 
 /// Of a sweep: a line for each point that is done, with the time that the others may take.

@@ -109,9 +109,9 @@ std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts
     return true;
   });
   if (names.empty()) return "";
-  return names + " would take second moments of " +
-         std::to_string(most >> 20) + " MiB: rounding stays (--memory " +
-         std::to_string((most >> 20) + 1) + "MiB, or --stages " + stage.name + ", has them)";
+  return names + " would take second moments of " + std::to_string(most >> 20) +
+         " MiB: rounding stays (--memory " + std::to_string((most >> 20) + 1) + "MiB, or --stages " +
+         stage.name + ", has them)";
 }
 
 }  // namespace

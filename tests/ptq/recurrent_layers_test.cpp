@@ -85,7 +85,8 @@ Tensor output_of(const Graph& graph, const Tensor& sample) {
 }
 
 /// sum |(W - Q) x|^2 over sum |W x|^2, x being rows of what `values` hold.
-double share_lost(const Tensor& weight, const std::vector<float>& rounded, const std::vector<Tensor>& values) {
+double share_lost(const Tensor& weight, const std::vector<float>& rounded,
+                  const std::vector<Tensor>& values) {
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const auto rows = static_cast<Eigen::Index>(weight.shape()[1]),
              columns = static_cast<Eigen::Index>(weight.shape()[2]);
