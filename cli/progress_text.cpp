@@ -21,7 +21,7 @@ std::string rate_of_items(double rate, const std::string& items) {
 }
 
 double seconds_left(const ProgressState& state) {
-  if (state.seconds_left >= 0 || state.share <= 0) return state.seconds_left;
+  if (state.seconds_left >= 0 || state.share <= 0 || state.seconds <= 0) return state.seconds_left;
   return state.seconds * (1 - state.share) / state.share;
 }
 

@@ -7,7 +7,8 @@ using crumb::cli::progress_text;
 using crumb::cli::ProgressState;
 
 TEST_CASE("progress: what, how much, how fast, how long yet") {
-  const ProgressState state{.what = "quantizing", .done = 30, .total = 120, .items = "tensors", .share = 0.25};
+  const ProgressState state{
+      .what = "quantizing", .done = 30, .total = 120, .items = "tensors", .share = 0.25};
   SUBCASE("before anything is known of time") { CHECK(progress_text(state) == "quantizing 30/120 tensors"); }
   SUBCASE("rate and time left from what was done") {
     ProgressState later = state;

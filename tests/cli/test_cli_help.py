@@ -45,7 +45,7 @@ def test_groups_stand_together_and_no_line_is_wide(crumb, pages):
         assert [group for at, group in enumerate(groups) if at == 0 or groups[at - 1] != group] == list(dict.fromkeys(groups)), verb
         assert "Options" not in groups, verb
         for line in crumb(*verb.split(), "--help").stdout.split("\n\nExample")[0].split("\n"):
-            assert len(line) <= 120, (verb, line)
+            assert len(line) <= 110 or not line.startswith("  "), (verb, line)  # of verbs and flags
 
 
 def test_flags_say_nothing_of_other_verbs(pages):
