@@ -83,19 +83,41 @@ def same_line(shown, printed, marks):
 
 
 def fault_of(command, printed, marks):
-    """What is wrong with what a page shows of a command, or None. Lines that are shown come in order; between them others may
-    stand only where "..." does."""
-    at, free = 0, False
+    """What is wrong with what a page shows of a command, or None. Lines that stand together on the page were printed together;
+    others stand between them only where "..." does."""
+    if not command.printed:
+        return None
+    pieces = [[]]
     for line in command.printed:
         if line.strip() == "...":
-            free = True
-            continue
-        while at < len(printed) and free and not same_line(line, printed[at], marks):
-            at += 1
-        if at == len(printed) or not same_line(line, printed[at], marks):
-            found = printed[at] if at < len(printed) else "the end"
-            return f"$ {command.line}\n  shown:   {line}\n  printed: {found}"
-        at, free = at + 1, False
-    if at < len(printed) and not free and command.printed:
+            pieces.append([])
+        else:
+            pieces[-1].append(line)
+    at = 0
+    for index, piece in enumerate(pieces):
+        first, last = at, len(printed) - len(piece)
+        if index == 0:  # begins where the output begins
+            last = min(last, 0)
+        if index == len(pieces) - 1 and piece:  # ends where it ends
+            first = max(first, len(printed) - len(piece))
+        matches = {start: alike(piece, printed[start:], marks) for start in range(first, last + 1)}
+        found = next((start for start, count in matches.items() if count == len(piece)), None)
+        if found is None:
+            return difference(command, piece, printed, max(matches, key=matches.get, default=at), marks)
+        at = found + len(piece)
+    if at < len(printed) and pieces[-1]:
         return f"$ {command.line}\n  shown:   the end\n  printed: {printed[at]}"
     return None
+
+
+def alike(piece, printed, marks):
+    """How many lines of a piece are those that are printed, from the first on."""
+    pairs = list(zip(piece, printed, strict=False))
+    return next((i for i, pair in enumerate(pairs) if not same_line(*pair, marks)), len(pairs))
+
+
+def difference(command, piece, printed, start, marks):
+    at = alike(piece, printed[start:], marks)
+    shown = piece[at] if at < len(piece) else "the end"
+    found = printed[start + at] if start + at < len(printed) else "the end"
+    return f"$ {command.line}\n  shown:   {shown}\n  printed: {found}"

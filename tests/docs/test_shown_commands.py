@@ -165,10 +165,19 @@ class TestSessions:
     @pytest.mark.parametrize(("printed", "right"), [
         (["one 1.5 in 9.9 s", "last 7"], True), (["one 1.5 in 9.9 s", "x", "y", "last 7"], True),
         (["one 1.6 in 0.2 s", "last 7"], False), (["one 1.5 in 0.2 s", "last 8"], False), (["one 1.5 in 0.2 s"], False),
-        (["x", "one 1.5 in 0.2 s", "last 7"], False), (["one 1.5 in 0.2 s", "last 7", "more"], False), ([], False)])  # fmt: skip
+        (["x", "one 1.5 in 0.2 s", "last 7"], False), (["one 1.5 in 0.2 s", "last 7", "more"], False), ([], False),
+        (["one 1.5 in 0.2 s", "last 7", "x", "last 7"], True)])  # fmt: skip
     def test_what_is_printed_is_compared(self, printed, right):
         [command] = shown_commands.sessions(self.PAGE)[0].commands
         assert (shown_commands.fault_of(command, printed, set()) is None) == right
+
+    @pytest.mark.parametrize(("shown", "printed", "right"), [
+        (["...", "a", "b", "..."], "abaxb", True), (["...", "a", "b", "..."], "axb", False), (["...", "a", "c"], "abac", True),
+        (["...", "a", "c"], "abacx", False), (["a", "...", "a", "..."], "ax", False), (["a", "b"], "ab", True), (["a", "b"], "a", False),
+        (["..."], "abc", True), ([], "abc", True), (["a"], "ab", False), (["a", "..."], "ba", False)])  # fmt: skip
+    def test_lines_that_stand_together_are_printed_together(self, shown, printed, right):
+        command = shown_commands.Command("a", shown)
+        assert (shown_commands.fault_of(command, list(printed), set()) is None) == right
 
     @pytest.mark.parametrize(("printed", "right"), [("accuracy 0.98 of 360", True), ("accuracy 0.93 of 360", False),
                                                     ("accuracy 0.98 of 999", True), ("precision 0.98 of 360", False)])  # fmt: skip
