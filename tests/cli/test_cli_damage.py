@@ -88,7 +88,7 @@ def test_damaged_safetensors_are_refused(crumb_bin, tmp_path, verb, share):
     out, text = tmp_path / "out", tmp_path / "text"
     text.write_text("a line\n")
     verb = [word and word.format(out=out, text=text) for word in verb]
-    contents = list(damaged_safetensors(400 // share))
+    contents = list(damaged_safetensors(200 // share))
     refuse_all(crumb_bin, verb, contents, tmp_path, ".safetensors")
     assert not out.exists() and not (tmp_path / "out.partial").exists()
 
