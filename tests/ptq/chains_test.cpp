@@ -85,7 +85,7 @@ TEST_CASE("stages: in whatever order, in floats and at eight bits the network st
   std::mt19937 random(151);
   const crumb::runtime::Engine engine(1);
   int given = 0, refused = 0, same_in_floats = 0;
-  const int rounds = crumb::testing::slow() ? 600 : 120;
+  const int rounds = crumb::testing::slow() ? 600 : 200;
   for (int round = 0; round < rounds; ++round) {
     Fed fed = drawn_fed(random, engine);
     const crumb::graph::Graph before = fed.setting.graph;
