@@ -2,11 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <Eigen/Core>
-#include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/apply.h"
 #include "graph/quantized_constant.h"
