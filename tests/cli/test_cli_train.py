@@ -283,7 +283,7 @@ def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, t
     files = {name: (tmp_path / name).read_bytes() for name in ("sweep.json", "sweep.csv", "sweep.svg")}
     (tmp_path / "points" / "int4-seed1" / "report.json").unlink()
     again = crumb("train", "task", "digits", "-o", tmp_path, "--sweep", "formats", *short)
-    assert "19 of 20 points" in again.stderr and again.stderr.count("point 20 of 20") == 1
+    assert "19 of 20 points" in again.stderr and again.stderr.count("training 20/20 points") == 1
     assert "miniature" in again.stdout and "int2h" in again.stdout and "float, as many epochs" in again.stdout
     assert files == {name: (tmp_path / name).read_bytes() for name in files}
 
