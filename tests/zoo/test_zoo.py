@@ -46,8 +46,8 @@ def test_what_networks_are_shown_follows_from_the_seed(network):
     assert any(not np.array_equal(a, b) for name in first for a, b in zip(first[name], other[name]))
 
 
-# Not in the ordinary run: what takes a minute or more, and paddle-direction, which misses its bar so far.
-HEAVY = {"paddle-direction", "paddle-recognizer", "dnsmos", "basic-pitch"}
+# Not in the ordinary run: what takes a minute or more.
+HEAVY = {"paddle-recognizer", "dnsmos", "basic-pitch"}
 
 
 @pytest.mark.parametrize("network", [*named([name for name in zoo.NETWORKS if name not in HEAVY]), *(pytest.param(zoo.NETWORKS[name], marks=pytest.mark.slow, id=name) for name in sorted(HEAVY))])
