@@ -16,6 +16,7 @@
 #include "graph/quantize/bias_room.h"
 #include "graph/quantize/key_cache.h"
 #include "graph/quantize/statistics.h"
+#include "quant/distortion.h"
 
 namespace crumb::graph {
 namespace {
@@ -43,27 +44,34 @@ void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
   }
 }
 
-/// In 32 bits none may be cut off. In fewer those that are count (BiasUse), which is what was asked for.
+/// Cut-off numbers count, up to where a bias keeps less than weights may (kLeastOfWeights); in 32 bits none may be.
 void expect_to_fit(const PlannedBias& bias, const Tensor& values, const BiasValues& made,
                    const std::string& node) {
-  if (made.saturated == 0 || bias.bits < 32) return;
+  if (made.saturated == 0) return;
   const std::vector<float> wanted = values.to_floats(), found = made.values.to_floats();
+  DistortionSum lost;
+  lost.add(wanted, found, 1);
+  const double kept = lost.result().sqnr_db;
+  if (bias.bits < 32 && kept >= kLeastOfWeights) return;
   std::size_t worst = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (std::fabs(wanted[i] - found[i]) > std::fabs(wanted[worst] - found[worst])) worst = i;
   char text[512];
-  std::snprintf(
-      text, sizeof text,
-      "%llu of its %zu numbers are beyond int32 at the scale of input times weight, at worst number %zu, "
-      "which is %g and would be %g; weights of a channel take a larger scale for its bias where they keep "
-      "%g dB, and here they do not",
-      static_cast<unsigned long long>(made.saturated), wanted.size(), worst,
-      static_cast<double>(wanted[worst]), static_cast<double>(found[worst]), kLeastOfWeights);
+  std::snprintf(text, sizeof text,
+                "%llu of its %zu numbers are beyond int%d at the scale of input times weight, at worst "
+                "number %zu, which is %g and "
+                "would be %g (%.1f dB of the bias would be left); weights of a channel take a larger scale "
+                "for its bias where they "
+                "keep %g dB, and here they do not",
+                static_cast<unsigned long long>(made.saturated), wanted.size(), bias.bits, worst,
+                static_cast<double>(wanted[worst]), static_cast<double>(found[worst]), kept, kLeastOfWeights);
   throw Error("the bias " + quote_text(bias.value) + " of " + node + " does not fit: " + text +
-              "; keep biases in floats (--biases keep), or leave this layer as it is (--exclude)");
+              "; keep biases in floats (--biases keep)" +
+              (bias.bits < 32 ? ", give them more bits (--biases int32)" : "") +
+              ", or leave this layer as it is (--exclude)");
 }
 
-/// Weights get scales under which their biases fit. Throws Error where one of 32 bits does not.
+/// Weights get scales under which their biases fit. Throws Error where one does not, and too much of it would be cut off.
 std::vector<BiasUse> make_room(Graph& graph, const QuantPlan& plan,
                                const std::map<std::string, Tensor>& weights) {
   std::map<std::string, const PlannedConstant*> planned;
