@@ -1,4 +1,5 @@
-// What the processor has, whatever $CRUMB_ISA keeps kernels from: for reports. What kernels may use: base/processor.h.
+// What the processor has, whatever $CRUMB_ISA keeps kernels from: for reports. What kernels may use:
+// base/processor.h.
 #pragma once
 
 #include "base/processor.h"

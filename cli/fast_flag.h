@@ -10,7 +10,7 @@ namespace crumb::cli {
 
 inline void add_fast_flag(CLI::App& verb, bool& fast) {
   verb.add_flag("--fast", fast,
-                "What matrices of quantized weights take in becomes bytes, one scale a row: faster, and not "
+                "What quantized weights are multiplied by becomes bytes, one scale a row: faster, and not "
                 "the bits "
                 "that the network says")
       ->group(kRunningFlags);

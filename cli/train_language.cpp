@@ -67,8 +67,9 @@ void add_losses_of_decoders(CLI::App& verb, LanguageWish& wish) {
       ->type_name("float|none");
 }
 
-void add_learning_flags(CLI::App& verb, LanguageWish& wish, bool is_encoder) {
+void add_learning_flags(CLI::App& verb, LanguageWish& wish) {
   LanguageFlags& flags = wish.flags;
+  const bool is_encoder = wish.task == kSentenceTask;
   add_language_training_flags(verb, flags.training, is_encoder);
   verb.add_option("--batch", wish.batch, is_encoder ? "Lines of a step (32)" : "Sequences of a step (4)")
       ->check(batch_size())
@@ -120,6 +121,14 @@ void add_run_flags(CLI::App& verb, LanguageWish& wish) {
   add_threads_flag(verb, wish.threads, "Threads of a step (as many as cores)");
 }
 
+/// What both have behind their inputs and losses.
+void add_shared_flags(CLI::App& verb, LanguageWish& wish) {
+  add_learning_flags(verb, wish);
+  add_recipe_flags(verb, wish.recipe);
+  add_training_flags(verb, wish.recipe);
+  add_run_flags(verb, wish);
+}
+
 constexpr const char* kGoesOn = "A run that was cut off goes on where it stood.\n\n";
 
 /// What both do when they are called.
@@ -140,10 +149,7 @@ void add_train_language_model(CLI::App& train) {
   add_decoder_inputs(verb, *wish);
   flag_group(verb, kTrainingFlags);
   add_losses_of_decoders(verb, *wish);
-  add_learning_flags(verb, *wish, false);
-  add_recipe_flags(verb, wish->recipe);
-  add_training_flags(verb, wish->recipe);
-  add_run_flags(verb, *wish);
+  add_shared_flags(verb, *wish);
   verb.footer(
       std::string(kGoesOn) +
       "Example:\n"
@@ -164,10 +170,7 @@ void add_train_encoder(CLI::App& train) {
           "What is learned: hidden, what the float network's last layer gives; cosine, its vectors; or mix, "
           "half of both (mix)")
       ->type_name("hidden|cosine|mix");
-  add_learning_flags(verb, *wish, true);
-  add_recipe_flags(verb, wish->recipe);
-  add_training_flags(verb, wish->recipe);
-  add_run_flags(verb, *wish);
+  add_shared_flags(verb, *wish);
   verb.footer(
       std::string(kGoesOn) +
       "Example:\n"

@@ -92,29 +92,25 @@ void add_nothing(const std::string&, Candidates&) {}
 
 using Add = void (*)(const std::string& begun, Candidates& found);
 
-/// With the last part of a list that is being written.
-void add_last(Add add, const std::string& begun, char between, Candidates& found) {
-  const std::size_t at = begun.rfind(between);
-  const std::string before = at == std::string::npos ? "" : begun.substr(0, at + 1);
+/// Of what stands from `start` on, with what stands before it.
+void add_behind(Add add, const std::string& begun, std::size_t start, Candidates& found) {
   Candidates last;
-  add(begun.substr(before.size()), last);
+  add(begun.substr(start), last);
   found.files = found.files || last.files;
-  for (Candidate& word : last.words) found.words.push_back({before + word.text, word.help});
+  for (Candidate& word : last.words) found.words.push_back({begun.substr(0, start) + word.text, word.help});
 }
 
-/// Behind the last '='.
+/// Behind the first '='.
 template <Add add>
 void after_equals(const std::string& begun, Candidates& found) {
-  const std::size_t at = begun.find('=');
-  if (at == std::string::npos) return;
-  Candidates last;
-  add(begun.substr(at + 1), last);
-  for (Candidate& word : last.words) found.words.push_back({begun.substr(0, at + 1) + word.text, word.help});
+  if (const std::size_t at = begun.find('='); at != std::string::npos) add_behind(add, begun, at + 1, found);
 }
 
+/// The last of a list.
 template <Add add>
 void listed(const std::string& begun, Candidates& found) {
-  add_last(add, begun, ',', found);
+  const std::size_t comma = begun.rfind(',');
+  add_behind(add, begun, comma == std::string::npos ? 0 : comma + 1, found);
 }
 
 struct Value {

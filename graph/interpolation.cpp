@@ -21,8 +21,8 @@ double exact_width(const ResizedAxis& axis) {
   return std::abs(width - out) <= kOfFloats * out ? out : width;
 }
 
-/// Where the output `at` lies in the input: in float32 as ONNX Runtime computes it, whose word decides between two elements; in
-/// align_corners, where it does not follow the standard's formula, in double as ONNX's reference does.
+/// Where the output `at` lies in the input: in float32 as ONNX Runtime computes it, whose word decides between two
+/// elements; in align_corners, where it does not follow the standard's formula, in double as ONNX's reference does.
 double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
   const auto i = static_cast<float>(at), in = static_cast<float>(axis.in);
   const std::string& mode = rule.coordinates;

@@ -42,14 +42,12 @@ double work_of(const Graph& graph, const std::vector<SampledLayer>& layers, cons
 }  // namespace
 
 bool has_open_layers(const Setting& setting) {
-  return !sampled_layers(setting.graph, setting.plan).empty() ||
-         !recurrent_layers(setting.graph, setting.plan).empty() ||
+  return !open_layers(setting.graph, setting.plan).empty() ||
          !shared_matrices(setting.graph, setting.plan).empty();
 }
 
 AffordableSamples affordable_samples(const Setting& setting, double most) {
-  std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
-  std::ranges::move(recurrent_layers(setting.graph, setting.plan), std::back_inserter(layers));
+  const std::vector<SampledLayer> layers = open_layers(setting.graph, setting.plan);
   std::map<Shapes, double> known;
   double work = 0;
   AffordableSamples found;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -92,8 +91,8 @@ std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConst
   return values;
 }
 
-/// Of few samples: layers whose second moments take more than the setting's memory keep rounding. Where nobody asked for the stage, a
-/// kernel of a hundred taps would take minutes and gigabytes.
+/// Of few samples: layers whose second moments take more than the setting's memory keep rounding, and what is returned
+/// says so. Where nobody asked for the stage, a kernel of a hundred taps would take minutes and gigabytes.
 std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts& parts) {
   if (!(value_of(stage, "few") > 0)) return "";
   const auto bytes_of = [](const SampledLayer& layer) {
@@ -105,7 +104,7 @@ std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts
     if (bytes_of(layer) <= setting.memory) return false;
     most = std::max(most, bytes_of(layer));
     names += (names.empty() ? "" : ", ") + quote_text(setting.plan.constants[layer.constant].value);
-    parts.left.push_back(layer);
+    parts.left.push_back(layer.constant);
     return true;
   });
   if (names.empty()) return "";
@@ -147,11 +146,11 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
 StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials) {
   const std::optional<Register> accumulator = register_of(stage);
   const graph::QuantPlan open = open_palettes(setting);
-  RoundedParts parts{.layers = sampled_layers(setting.graph, open), .shared = {}};
-  if (!accumulator) {
-    parts.shared = shared_matrices(setting.graph, open);
-    std::ranges::move(recurrent_layers(setting.graph, open), std::back_inserter(parts.layers));
-  }
+  RoundedParts parts;
+  if (accumulator)
+    parts.layers = sampled_layers(setting.graph, open);
+  else
+    parts = {.layers = open_layers(setting.graph, open), .shared = shared_matrices(setting.graph, open)};
   const std::string large = leave_large(stage, setting, parts);
   if (parts.layers.empty() && parts.shared.empty() && parts.left.empty())
     throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet" +

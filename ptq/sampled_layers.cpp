@@ -1,12 +1,14 @@
 #include "ptq/sampled_layers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
 
 #include "base/error.h"
 #include "graph/adapters.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::ptq {
 namespace {
@@ -85,7 +87,7 @@ std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::Quan
   std::vector<SampledLayer> layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (!node.is("LSTM") && !node.is("GRU") && !node.is("RNN")) continue;
+    if (!graph::is_any(node, graph::trait::kRecurrent)) continue;
     const auto add = [&](std::size_t weight, const std::string& input) {
       const auto constant = planned.find(node.inputs[weight]);
       if (constant == planned.end() || links.consumers(node.inputs[weight]).size() != 1) return;
@@ -93,7 +95,6 @@ std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::Quan
       if (!matrix || matrix->rank() != 3 || matrix->shape()[0] != 1 || matrix->size() == 0) return;
       layers.push_back({.constant = constant->second,
                         .node = i,
-                        .weight = weight,
                         .input = input,
                         .rows = static_cast<std::size_t>(matrix->shape()[1]),
                         .columns = static_cast<std::size_t>(matrix->shape()[2])});
@@ -102,6 +103,12 @@ std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::Quan
     const bool takes_state = !node.is("GRU") || node.int_or("linear_before_reset", 0) != 0;
     if (node.has_input(2) && node.has_output(0) && takes_state) add(2, node.outputs[0]);
   }
+  return layers;
+}
+
+std::vector<SampledLayer> open_layers(const Graph& graph, const graph::QuantPlan& plan) {
+  std::vector<SampledLayer> layers = sampled_layers(graph, plan);
+  std::ranges::move(recurrent_layers(graph, plan), std::back_inserter(layers));
   return layers;
 }
 

@@ -15,13 +15,12 @@
 
 namespace crumb::ptq {
 
-/// A layer y = W x with a constant W that nobody else takes: MatMul and Gemm of a constant matrix, and Conv, where x is what a
-/// window shows; both products of an LSTM, GRU or RNN. W's rows are outputs; a convolution of several groups has as many rows for
-/// each, with an x of its own.
+/// A layer y = W x with a constant W that nobody else takes: MatMul and Gemm of a constant matrix, and Conv, where x
+/// is what a window shows; both products of an LSTM, GRU or RNN. W's rows are outputs; a convolution of several groups
+/// has as many rows for each, with an x of its own.
 struct SampledLayer {
   std::size_t constant = 0;  ///< of the plan
   std::size_t node = 0;
-  std::size_t weight = 1;   ///< which of the node's inputs W is
   std::string input;        ///< the value that x comes from; one that the node makes, where x is its state
   std::size_t groups = 1;   ///< of a convolution
   std::size_t rows = 0;     ///< of a group
@@ -36,9 +35,13 @@ struct SampledLayer {
 std::vector<SampledLayer> sampled_layers(const graph::Graph& graph, const graph::QuantPlan& plan,
                                          bool open = true);
 
-/// Products inside of recurrent nodes of one direction, in the graph's order: of what the node takes, and of its state, which is what
-/// it makes, a step later. Of a GRU whose gate stands before the state's product only the first.
+/// Products inside of recurrent nodes of one direction that have no codes yet, in the graph's order: of what the node
+/// takes, and of its state, which is what it makes, a step later. Of a GRU whose gate stands before the state's product
+/// only the first.
 std::vector<SampledLayer> recurrent_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
+
+/// All that have none yet: sampled_layers(), and recurrent_layers() behind them.
+std::vector<SampledLayer> open_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
 
 /// What a value brings to a layer, a block of samples at a time: the windows of a large image together can be a hundred times as
 /// large as the image.

@@ -25,7 +25,7 @@ struct StationOptions {
 struct RoundedParts {
   std::vector<SampledLayer> layers;
   std::vector<SharedMatrix> shared;
-  std::vector<SampledLayer> left = {};  ///< that could be, and keep rounding
+  std::vector<std::size_t> left = {};  ///< constants of the plan that could be, and keep rounding
 
   bool contain(std::size_t constant) const;  ///< of the plan
 };

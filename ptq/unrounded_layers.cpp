@@ -7,6 +7,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
 
 namespace crumb::ptq {
@@ -19,7 +20,7 @@ using graph::Tensor;
 
 /// What of a product with a planned weight keeps it from being a sum over its input's last axis, or over a window.
 std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
-  if (node.is("LSTM") || node.is("GRU") || node.is("RNN"))
+  if (graph::is_any(node, graph::trait::kRecurrent))
     return "which has several directions, gates before the state's product, or a register to keep";
   const bool is_product = node.is("MatMul") || node.is("Gemm") || node.is("Conv");
   if (!is_product) return "which is no MatMul, Gemm or Conv";
@@ -36,8 +37,7 @@ class Reasons {
   Reasons(const Setting& setting, const RoundedParts* parts) : setting_(setting) {
     for (std::size_t i = 0; i < setting.plan.constants.size(); ++i) {
       const PlannedConstant& constant = setting.plan.constants[i];
-      const bool is_left =
-          parts && std::ranges::find(parts->left, i, &SampledLayer::constant) != parts->left.end();
+      const bool is_left = parts && std::ranges::find(parts->left, i) != parts->left.end();
       if (!parts || (constant.spec && !constant.rounded && !parts->contain(i) && !is_left))
         planned_[constant.value] = &constant;
     }

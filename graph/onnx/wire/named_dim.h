@@ -7,7 +7,8 @@
 
 namespace crumb::graph {
 
-/// The size of that name; nothing of "?", which some exporters write for every size that they do not know, of an empty name too.
+/// The size of that name; nothing of "?", which some exporters write for every size that they do not know, and of an
+/// empty name.
 inline Dim named_dim(std::string_view name) { return name == "?" ? Dim() : Dim(std::string(name)); }
 
 }  // namespace crumb::graph
