@@ -6,7 +6,8 @@
 
 namespace crumb::cli {
 
-/// The folder that the flag --data-dir names; without one $CRUMB_DATA, or the folder that scripts/setup fills.
+/// The folder that the flag --data-dir names; without one $CRUMB_DATA, or the folder that scripts/setup
+/// fills.
 std::filesystem::path data_folder(const std::string& flag = "");
 
 }  // namespace crumb::cli

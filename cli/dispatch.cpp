@@ -92,7 +92,8 @@ bool has_flag(const CLI::App& verb, const std::string& flag) {
   return std::ranges::find(flags, flag) != flags.end();
 }
 
-/// Of a flag that verbs beside this one have: "--epochs is a flag of crumb train task and crumb train graph, ..."; else empty.
+/// Of a flag that verbs beside this one have: "--epochs is a flag of crumb train task and crumb train graph,
+/// ..."; else empty.
 std::string hint_of_siblings(const CLI::App& verb, const std::string& flag) {
   if (!verb.get_parent() || !verb.get_parent()->get_parent()) return "";
   std::string owners;

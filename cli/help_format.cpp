@@ -45,7 +45,8 @@ std::string names_of(const std::set<CLI::Option*>& options) {
 std::string value_words(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
   std::string words = option.get_type_name();
-  // What checks say of themselves stands behind a colon: "{a,b}" of CLI::IsMember, "INT in [2 - 4]" of CLI::Range.
+  // What checks say of themselves stands behind a colon: "{a,b}" of CLI::IsMember, "INT in [2 - 4]" of
+  // CLI::Range.
   if (const std::size_t list = words.find(":{"); list != std::string::npos) {
     words = words.substr(list + 2, words.find('}', list) - list - 2);
     std::ranges::replace(words, ',', '|');

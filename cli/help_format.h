@@ -1,4 +1,5 @@
-// How the help of verbs is set: flags by group, with what their values are, in lines of a width that one reads.
+// How the help of verbs is set: flags by group, with what their values are, in lines of a width that one
+// reads.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,8 +9,9 @@
 
 namespace crumb::cli {
 
-/// What stands for the option's value in help, manual pages and completions: "STEPS", "FILE", "cosine|linear|constant"; empty
-/// for flags without one. It is the option's type_name, or the words of its CLI::IsMember.
+/// What stands for the option's value in help, manual pages and completions: "STEPS", "FILE",
+/// "cosine|linear|constant"; empty for flags without one. It is the option's type_name, or the words of its
+/// CLI::IsMember.
 std::string value_words(const CLI::Option& option);
 
 /// The text in lines of at most `width` bytes, cut at spaces, and a longer word behind commas.
@@ -18,7 +20,8 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 /// Whether help shows it.
 inline bool is_shown(const CLI::App& verb) { return !verb.get_name().empty() && !verb.get_group().empty(); }
 
-/// Titles of the verb's groups of flags, in the order of help: what is read first, what is written and how it runs last.
+/// Titles of the verb's groups of flags, in the order of help: what is read first, what is written and how it
+/// runs last.
 std::vector<std::string> group_titles(const CLI::App& verb);
 
 class HelpFormatter : public CLI::Formatter {

@@ -31,7 +31,8 @@ fs::path program() {
   return fs::read_symlink("/proc/self/exe", error);
 }
 
-/// libcrumb.so beside the program, in ../lib or where the system looks; that library's own word for its version.
+/// libcrumb.so beside the program, in ../lib or where the system looks; that library's own word for its
+/// version.
 void find_libcrumb(Installation& found) {
   const std::string version = CRUMB_VERSION;
   const std::string name = "libcrumb.so." + version.substr(0, version.find('.'));

@@ -17,7 +17,8 @@ struct ProgressState {
   double seconds = 0;        ///< since the work began
 };
 
-/// "training 12/240 steps, loss 2.3145, 812 tokens/s, 40 s left"; without rate and time before anything is known of them.
+/// "training 12/240 steps, loss 2.3145, 812 tokens/s, 40 s left"; without rate and time before anything is
+/// known of them.
 std::string progress_text(const ProgressState& state);
 
 /// "40 s", "12 min", "3 h 20 min".

@@ -1,5 +1,5 @@
-// What crumb train task and crumb train graph have in common: a float network, the same with quantizers in the loop, and the
-// files that it ends in; or a grid of such runs.
+// What crumb train task and crumb train graph have in common: a float network, the same with quantizers in
+// the loop, and the files that it ends in; or a grid of such runs.
 #pragma once
 
 #include <string>

@@ -8,7 +8,8 @@
 
 namespace crumb::cli {
 
-/// Adds to `found` all values of one word that begin with `begun`; whole values, "int4:channel" for "int4:ch".
+/// Adds to `found` all values of one word that begin with `begun`; whole values, "int4:channel" for
+/// "int4:ch".
 void add_values(std::string_view word, const std::string& begun, Candidates& found);
 
 }  // namespace crumb::cli

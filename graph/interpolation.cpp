@@ -12,8 +12,8 @@ constexpr std::array kCoordinates = {"half_pixel",        "half_pixel_symmetric"
                                      "tf_crop_and_resize"};
 constexpr std::array kRoundings = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"};
 
-/// Not `out` where scales were given: the standard divides by the width before it is rounded down. Where sizes were, the scale is
-/// their quotient in float32, and the width is `out`.
+/// Not `out` where scales were given: the standard divides by the width before it is rounded down. Where
+/// sizes were, the scale is their quotient in float32, and the width is `out`.
 double exact_width(const ResizedAxis& axis) {
   const auto out = static_cast<double>(axis.out);
   const double width = static_cast<double>(axis.scale) * static_cast<double>(axis.in);
@@ -21,8 +21,9 @@ double exact_width(const ResizedAxis& axis) {
   return std::abs(width - out) <= kOfFloats * out ? out : width;
 }
 
-/// Where the output `at` lies in the input: in float32 as ONNX Runtime computes it, whose word decides between two
-/// elements; in align_corners, where it does not follow the standard's formula, in double as ONNX's reference does.
+/// Where the output `at` lies in the input: in float32 as ONNX Runtime computes it, whose word decides
+/// between two elements; in align_corners, where it does not follow the standard's formula, in double as
+/// ONNX's reference does.
 double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
   const auto i = static_cast<float>(at), in = static_cast<float>(axis.in);
   const std::string& mode = rule.coordinates;

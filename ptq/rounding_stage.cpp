@@ -17,8 +17,8 @@
 namespace crumb::ptq {
 namespace {
 
-/// The integers that a layer takes in, whatever calibration finds: those of the quantizer before it, which stands before what
-/// only moves elements; with a zero point, all differences.
+/// The integers that a layer takes in, whatever calibration finds: those of the quantizer before it, which
+/// stands before what only moves elements; with a zero point, all differences.
 InputRange input_range(const Setting& setting, const SampledLayer& layer) {
   const graph::Links links(setting.graph);
   std::string value = layer.input;
@@ -91,8 +91,9 @@ std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConst
   return values;
 }
 
-/// Of few samples: layers whose second moments take more than the setting's memory keep rounding, and what is returned
-/// says so. Where nobody asked for the stage, a kernel of a hundred taps would take minutes and gigabytes.
+/// Of few samples: layers whose second moments take more than the setting's memory keep rounding, and what is
+/// returned says so. Where nobody asked for the stage, a kernel of a hundred taps would take minutes and
+/// gigabytes.
 std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts& parts) {
   if (!(value_of(stage, "few") > 0)) return "";
   const auto bytes_of = [](const SampledLayer& layer) {

@@ -15,9 +15,9 @@
 
 namespace crumb::ptq {
 
-/// A layer y = W x with a constant W that nobody else takes: MatMul and Gemm of a constant matrix, and Conv, where x
-/// is what a window shows; both products of an LSTM, GRU or RNN. W's rows are outputs; a convolution of several groups
-/// has as many rows for each, with an x of its own.
+/// A layer y = W x with a constant W that nobody else takes: MatMul and Gemm of a constant matrix, and Conv,
+/// where x is what a window shows; both products of an LSTM, GRU or RNN. W's rows are outputs; a convolution
+/// of several groups has as many rows for each, with an x of its own.
 struct SampledLayer {
   std::size_t constant = 0;  ///< of the plan
   std::size_t node = 0;
@@ -31,20 +31,21 @@ struct SampledLayer {
   bool takes_like(const SampledLayer& other, const graph::Graph& graph) const;
 };
 
-/// Those of the plan's constants that become codes, in the graph's order; where `open`, those that have none yet.
+/// Those of the plan's constants that become codes, in the graph's order; where `open`, those that have none
+/// yet.
 std::vector<SampledLayer> sampled_layers(const graph::Graph& graph, const graph::QuantPlan& plan,
                                          bool open = true);
 
-/// Products inside of recurrent nodes of one direction that have no codes yet, in the graph's order: of what the node
-/// takes, and of its state, which is what it makes, a step later. Of a GRU whose gate stands before the state's product
-/// only the first.
+/// Products inside of recurrent nodes of one direction that have no codes yet, in the graph's order: of what
+/// the node takes, and of its state, which is what it makes, a step later. Of a GRU whose gate stands before
+/// the state's product only the first.
 std::vector<SampledLayer> recurrent_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
 
 /// All that have none yet: sampled_layers(), and recurrent_layers() behind them.
 std::vector<SampledLayer> open_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
 
-/// What a value brings to a layer, a block of samples at a time: the windows of a large image together can be a hundred times as
-/// large as the image.
+/// What a value brings to a layer, a block of samples at a time: the windows of a large image together can be
+/// a hundred times as large as the image.
 class BroughtSamples {
  public:
   /// Throws Error where the shapes do not fit.
@@ -59,8 +60,8 @@ class BroughtSamples {
   SampleColumns read(std::size_t part, std::size_t group, std::size_t begin, std::size_t count,
                      std::vector<float>& columns);
 
-  /// How many samples of so many numbers are read at a time: in 16 MB, whole pieces of those that add_moments() adds in float32,
-  /// one at least.
+  /// How many samples of so many numbers are read at a time: in 16 MB, whole pieces of those that
+  /// add_moments() adds in float32, one at least.
   static std::size_t block_of(std::size_t columns);
 
  private:

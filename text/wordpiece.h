@@ -21,8 +21,8 @@ using TokenId = int32_t;
 /// Tokens and their ids. Ids need not be dense; two tokens may share one.
 class Vocabulary {
  public:
-  /// vocab.txt: UTF-8, one token a line, its id the line's index from 0; lines end with `\n`, `\r\n` or `\r`. When
-  /// a token stands on two lines the later one wins, as in `transformers`.
+  /// vocab.txt: UTF-8, one token a line, its id the line's index from 0; lines end with `\n`, `\r\n` or `\r`.
+  /// When a token stands on two lines the later one wins, as in `transformers`.
   static Result<Vocabulary> parse_text(std::string_view text);
 
   void add(std::string token, TokenId id) {

@@ -7,12 +7,13 @@
 
 namespace crumb {
 
-/// 'text', fit for one line of a message: control characters, quotes and bytes that are not UTF-8 become `\xNN`
-/// escapes. Of more than about 120 bytes the middle is left out: a path says at its end which file it is, a name often
-/// at its beginning.
+/// 'text', fit for one line of a message: control characters, quotes and bytes that are not UTF-8 become
+/// `\xNN` escapes. Of more than about 120 bytes the middle is left out: a path says at its end which file it
+/// is, a name often at its beginning.
 std::string quote_text(std::string_view text);
 
-/// The text as a terminal may be given it: control characters and bytes that are not UTF-8 become `\xNN` escapes.
+/// The text as a terminal may be given it: control characters and bytes that are not UTF-8 become `\xNN`
+/// escapes.
 std::string printable(std::string_view text);
 
 /// "1 byte", "1234 bytes".

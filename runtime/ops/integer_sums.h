@@ -13,7 +13,8 @@ namespace crumb::runtime {
 
 inline constexpr std::size_t kRowsAtATime = 64;  ///< of a product of 16 bits, whose sums are there at a time
 
-/// Calls `f.operator()<T>()` with the type that carries codes. Throws Error, which names the node, for others.
+/// Calls `f.operator()<T>()` with the type that carries codes. Throws Error, which names the node, for
+/// others.
 template <class F>
 void with_codes(const Call& call, const Array& array, const F& f) {
   if (array.carrier() == Carrier::kUint8) return f.template operator()<std::uint8_t>();

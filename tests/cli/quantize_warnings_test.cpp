@@ -73,7 +73,8 @@ TEST_CASE("warnings: of 50 drawn networks with one spoiled quantizer it is named
     const std::size_t spoiled = random() % plan.edges.size();
     const bool is_coarse = random() % 2 == 0;
     std::vector<std::string> warnings;
-    // As far as there is something to warn of: a residual sum may round to nothing, and the network still be fair.
+    // As far as there is something to warn of: a residual sum may round to nothing, and the network still be
+    // fair.
     for (int doublings = 0; warnings.empty() && doublings < 12; ++doublings) {
       spoil(plan.edges[spoiled], is_coarse);
       for (graph::PlannedEdge& edge : plan.edges) edge.cost.reset();

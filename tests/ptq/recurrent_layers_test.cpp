@@ -1,4 +1,5 @@
-// Both products of recurrent nodes are rounded on what samples bring to them: the node's input, and its state.
+// Both products of recurrent nodes are rounded on what samples bring to them: the node's input, and its
+// state.
 #include <doctest/doctest.h>
 
 #include <Eigen/Core>

@@ -15,7 +15,8 @@
 
 namespace crumb::testing {
 
-/// Sweeps that an optimized build makes whole (crumb_core_tests: tests/formats, tests/quant, tests/runtime) are shorter here.
+/// Sweeps that an optimized build makes whole (crumb_core_tests: tests/formats, tests/quant, tests/runtime)
+/// are shorter here.
 inline constexpr bool kSanitized = CRUMB_ADDRESS_SANITIZER != 0;
 
 }  // namespace crumb::testing

@@ -31,8 +31,8 @@ std::filesystem::path repo_root();
 /// environment that scripts/setup makes; none if it is not installed.
 std::optional<std::filesystem::path> minilm();
 
-/// The ONNX and QONNX files inside the qonnx package, in folders of their own, in the same environment; none if it is not
-/// installed.
+/// The ONNX and QONNX files inside the qonnx package, in folders of their own, in the same environment; none
+/// if it is not installed.
 std::optional<std::filesystem::path> qonnx_networks();
 
 /// The crumb executable of this build ($CRUMB_BIN overrides it). It may not have been built yet.

@@ -204,8 +204,8 @@ TEST_CASE("packed graph: networks of others are lifted and packed") {
   }
 }
 
-/// 784 inputs, layers of 64, 64, 64 and 10: activations and weights behind quantizers of the zoo's TFC networks. By two
-/// bits all numbers are -1, 0 or 1, by one -1 or 1.
+/// 784 inputs, layers of 64, 64, 64 and 10: activations and weights behind quantizers of the zoo's TFC
+/// networks. By two bits all numbers are -1, 0 or 1, by one -1 or 1.
 Graph perceptron(int weight_bits, int activation_bits) {
   Builder made({1, 784});
   made.constant("one", {}, {1});
@@ -369,7 +369,8 @@ TEST_CASE("packed graph: a checkpoint is no graph, and nothing lies outside") {
   testing::write_all(folder.path() / "secret", std::string(28, 'x'));
   testing::write_all(folder.path() / "graph.onnx", "not a folder");
   const std::string external = [&] {
-    // TensorProto {dims: 7, data_type: 1, name: "bias", external_data {"location": "secret"}, data_location: 1}
+    // TensorProto {dims: 7, data_type: 1, name: "bias", external_data {"location": "secret"}, data_location:
+    // 1}
     using namespace std::string_literals;
     return "\x08\x07\x10\x01\x42\x04"s + "bias\x6A\x12\x0A\x08location\x12\x06secret\x70\x01"s;
   }();
