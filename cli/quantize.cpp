@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <map>
 
@@ -242,6 +243,8 @@ bool wants_graph(const QuantizeOptions& options) {
 /// Whether the input is a graph, or a checkpoint of whose network something is asked, and shall be taken for one. Throws usage
 /// Error where flags are given that the other of the two has.
 bool is_graph(const QuantizeOptions& options) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(options.input, unknown) && !unknown) return false;  // which its reader says
   const bool is_file = is_graph_file(options.input) && !options.graph.tensors_only;
   const bool found = is_file || (!options.graph.tensors_only && models::is_checkpoint(options.input) &&
                                  wants_graph(options));

@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "cli/flag_group.h"
 #include "cli/layer_files_of.h"
+#include "cli/needed_memory.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/opset_flag.h"
@@ -187,6 +188,7 @@ void quantize_graph(const QuantizeGraph& wish) {
                                                 : plan_options_of(wish.flags.profile, recipe)});
   if (!wish.output.empty() && !is_packed(wish.output) && !wish.dry_run)
     graph::expect_room(wish.output, bytes_written(network.prepared(), target.form));
+  if (!wish.dry_run) expect_memory(wish.input, network.prepared(), network.plan());
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   std::unique_ptr<ptq::LayerFiles> layer_files;
   if (wish.dry_run) {
