@@ -47,12 +47,13 @@ def heard(crumb, name, model):
 
 
 def divergence(crumb, models):
-    """For each packed file what it loses against the floats on TOKENS tokens; the last entry is the floats' perplexity."""
+    """For each packed file what it loses against the floats on TOKENS tokens."""
     said = crumb(f"what the next token may be, by the floats and by {len(models)} files", "perplexity", *models, "--baseline", MODEL,
                  "--text", "test.txt", "--tokens", TOKENS, "--json")  # fmt: skip
     measured = json.loads(said)
     measured = measured.get("models", [measured])  # of one file it is not a list
-    return [{"perplexity": m["perplexity"], "kl": m["kl_mean"], "same": m["same_top1"]} for m in measured], measured[0]["baseline_perplexity"]
+    return [{"perplexity": m["perplexity"], "float_perplexity": m["baseline_perplexity"], "kl": m["kl_mean"], "same": m["same_top1"]}
+            for m in measured]  # fmt: skip
 
 
 def right(text, pattern):
@@ -80,8 +81,8 @@ def show(crumb, full):
     say()
     figures = Figures("language", ROWS, full)
     made = {row: make(crumb, row) for row in ROWS if figures.is_made(row)}
-    losses, float_perplexity = divergence(crumb, [row.packed for row in made])
-    losses = dict(zip(made, losses, strict=True))
+    losses = dict(zip(made, divergence(crumb, [row.packed for row in made]), strict=True))
+    float_perplexity = losses[ROWS[0]]["float_perplexity"]
     print_row(WIDTHS, HEAD)
     floats = heard(crumb, "float32", MODEL)
     print_row(WIDTHS, ["32", "float32", "", f"{float_bytes / 1e6:.0f}", "", f"{float_perplexity:.1f}", "0", "", f"{floats['exact']:.1f}",
@@ -90,11 +91,13 @@ def show(crumb, full):
         found = figures.add(row, {"bytes": (crumb.folder / row.packed).stat().st_size, "seconds": made[row], **losses[row],
                                   **heard(crumb, row.name, row.packed)} if row in made else None)  # fmt: skip
         print_row(WIDTHS, [row.bits + figures.mark(row), row.format, row.how, f"{found['bytes'] / 1e6:.0f}",
-                           f"{float_bytes / found['bytes']:.1f}x", f"{found['perplexity']:.1f}", f"{found['kl']:.3f}",
+                           f"{float_bytes / found['bytes']:.1f}x", f"x {found['perplexity'] / found['float_perplexity']:.2f}",
+                           f"{found['kl']:.3f}",
                            "-" if found["same"] is None else f"{100 * found['same']:.0f} %", shown(found["exact"], "{:.1f}"),
                            shown(found["fast"], "{:.1f}"), duration(found["seconds"])])  # fmt: skip
-    say("\nKL: how far the probabilities of the next token are from the float model's, in nats. same choice: how often both\n"
-        "find the same token the most probable. exact: the same bits on every processor; fast: sums in any order.")  # fmt: skip
+    say("\nperplexity: of the floats, and how many times that it becomes. KL: how far the probabilities of the next token are\n"
+        "from the float model's, in nats. same choice: how often both find the same token the most probable. exact: the\n"
+        "same bits on every processor; fast: sums in any order.")  # fmt: skip
     for index, (question, pattern) in enumerate(QUESTIONS):
         say(f"\n{question}")
         for name, answers in [("float32", floats["answers"])] + [(row.name + figures.mark(row), figures.of[row]["answers"]) for row in ROWS]:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 FIGURES = {"encoder": {"bytes", "rate", "seconds", "mean_cosine", "least_cosine", "spearman"},
-           "language": {"bytes", "seconds", "perplexity", "kl", "same", "answers", "exact", "fast"}}  # fmt: skip
+           "language": {"bytes", "seconds", "perplexity", "float_perplexity", "kl", "same", "answers", "exact", "fast"}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
