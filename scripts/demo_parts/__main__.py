@@ -17,14 +17,17 @@ TEXTS = ["sentences.txt", "calibration_sentences.txt", "language/calibration.txt
 
 
 def digits(crumb):
-    say("A convolutional network with weights and activations of 4 bits, run by a C program with libcrumb.so:\n")
+    paragraph("""A convolutional network of four layers, the two inner ones with weights and activations of 4 bits, run by a C
+              program with libcrumb.so on 200 handwritten digits:""")
+    say()
     build = crumb.binary.parent
     subprocess.run(["cc", "-O2", EXAMPLES / "digits/classify.c", "-I", REPOSITORY / "runtime", "-L", build, "-lcrumb",
                     f"-Wl,-rpath,{build}", "-o", crumb.folder / "classify"], check=True)  # fmt: skip
     model = EXAMPLES / "digits/digits_cnn.crumb"
     done = subprocess.run([crumb.folder / "classify", model, EXAMPLES / "digits/digits.txt"], stdout=subprocess.PIPE, text=True, check=True)
     say(done.stdout.strip())
-    say(f"\nThe widest sums that any image can make, from the integers in the file ({model.stat().st_size / 1e3:.0f} kB):\n")
+    say(f"\nThe widest sums that any image can make, from the integers in the file ({model.stat().st_size / 1e3:.0f} kB). bits: of the\n"
+        "register that holds them, whatever comes; certified: those that training kept them within.\n")  # fmt: skip
     say(crumb("the widest sums", "verify", model, "--accumulator").rstrip())
     say("\nconv2 and conv3 were trained so that 12 bits are enough (A2Q+). A project for an FPGA, with these widths, is one command"
         f"\naway: crumb export {model.relative_to(REPOSITORY)} -o digits_fpga --to hls4ml-project")  # fmt: skip
@@ -45,6 +48,10 @@ def main():
         for name in ("train.txt", "calib.txt"):
             link(texts / name, out / name)
         encoder.write_training_sentences(texts / "train.txt", out / "train_sentences.txt")
+    paragraph("""Formats: int4:group=32 are integers of four bits with one scale for 32 weights, :channel one scale for a row, int2h
+              two bits for -1.5, -0.5, 0.5, 1.5. Ways: rounding takes the nearest code for each weight; gptq chooses codes so that
+              each layer's outputs on a text stay; training lets codes learn what the float model says; an adapter is a narrow
+              matrix of 16 bits beside the codes.""")
     heading("1. A sentence encoder in 8, 4, 3 and 2 bits")
     encoder.show(crumb, full)
     heading("2. A language model in 8, 4, 3 and 2 bits")
@@ -53,10 +60,11 @@ def main():
     digits(crumb)
     heading("Worth trying next")
     folder, command = os.path.relpath(out), os.path.relpath(binary)
-    say(f"{command} generate {folder}/language_4_gptq.crumb --chat\n"
+    say(f"{command} generate {folder}/language_8.crumb --chat\n"
         f"{command} quantize YOUR_MODEL -o yours.crumb --weights int4:group=32 --data YOUR_TEXT --tokens 4096\n"
         f"{command} compare {folder}/all-MiniLM-L6-v2 {folder}/encoder_4_gptq.crumb")  # fmt: skip
-    paragraph("YOUR_MODEL: a folder of Hugging Face, a GGUF file or an ONNX network; docs/ has a page for each task.")
+    paragraph("YOUR_MODEL: a folder of Hugging Face, a GGUF file or an ONNX network; with --data weights take gptq. docs/ has a page for "
+              "each task.")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import itertools
 import json
 import re
 
-from rows import Figures, Row, make, shown
-from terminal import duration, installed, link, paragraph, print_row, say
+from rows import RECORDED_BELOW, Figures, Row, make, shown
+from terminal import installed, link, paragraph, print_row, say
 
 MODEL = "all-MiniLM-L6-v2"
 CALIBRATION = "--method gptq --data calibration_sentences.txt --tokens 4096"
@@ -23,7 +23,7 @@ ROWS = [
          "--stages low_rank:rank=16,gptq,end_to_end:steps=1700:rate=0.0008:learn_adapters=on -o encoder_2_trained",), recorded=True),
 ]  # fmt: skip
 HEAD = ["bits", "format", "how", "MB", "smaller", "mean cos", "least cos", "rank corr", "sentences/s", "made in"]
-WIDTHS = [-6, -16, -32, 8, 9, 10, 11, 11, 13, 10]
+WIDTHS = [-6, -16, -32, 8, 9, 10, 11, 11, 13, 13]
 TRAINED_SENTENCES = 80_000
 
 
@@ -69,13 +69,15 @@ def show(crumb, full):
     print_row(WIDTHS, ["32", "float32", "", f"{float_bytes / 1e6:.1f}", "", "1", "1", "1", f"{rate:.0f}", ""])
     figures = Figures("encoder", ROWS, full)
     for row in ROWS:
+        if row is next((row for row in ROWS if not figures.is_made(row)), None):
+            say(f"{RECORDED_BELOW} ---")
         found = figures.add(row, measure(crumb, row, make(crumb, row)) if figures.is_made(row) else None)
         print_row(WIDTHS, [row.bits + figures.mark(row), row.format, row.how, f"{found['bytes'] / 1e6:.1f}",
                            f"{float_bytes / found['bytes']:.1f}x", f"{found['mean_cosine']:.4f}", shown(found["least_cosine"], "{:.4f}"),
-                           shown(found["spearman"], "{:.4f}"), shown(found["rate"], "{:.0f}"), duration(found["seconds"])])  # fmt: skip
+                           shown(found["spearman"], "{:.4f}"), shown(found["rate"], "{:.0f}"), figures.time(row)])  # fmt: skip
     say("\ncos: cosine of each sentence's vector with the float model's. rank corr: Spearman's correlation of the\n"
-        "similarities of all 19,900 pairs, which is what a search goes by.")  # fmt: skip
-    figures.say_commands()
+        "similarities of all 19,900 pairs, which is what a search goes by. Speeds vary by a tenth from run to run.")  # fmt: skip
+    figures.say_commands(crumb.folder.name)
     crumb.say_notes()
     paragraph(advice(figures.of, float_bytes))
     if full:

@@ -1,8 +1,8 @@
 """What a table of the demo has: networks in formats, each made by the commands that a person would type.
 
 What takes longer than the demo may last is not made: its figures lie in recorded.json, by section and row, each with the
-seconds that its commands took and `made`: when, on what and, where that differs, on which text they were measured; null is what
-nobody measured. `scripts/demo --full` makes these rows and leaves a new recorded.json in its folder."""
+seconds that its commands took, `on` where that is no processor, and `made`: when, on what and, where that differs, on which text
+they were measured; null is what nobody measured. `scripts/demo --full` makes these rows and leaves a new recorded.json in its folder."""
 
 import dataclasses
 import datetime
@@ -63,17 +63,24 @@ class Figures:
         known[self.section] = {row.name: self.of[row] | {"made": made} for row in self.rows if row.recorded}
         file.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
 
-    def say_commands(self):
+    def say_commands(self, folder):
         """Below a table: the commands that make each row, and what was not made now."""
-        say("\nMade in this folder by")
+        say(f"\nIn {folder}, by")
         for row in self.rows:
             for command in row.commands:
                 say(f"{self.mark(row):<3}crumb {command}")
         for row in self.rows:
             if not self.is_made(row):
-                paragraph(f"* {row.name}: not made now, it takes {duration(self.of[row]['seconds'])}. Figures of {self.of[row]['made']}.")
+                paragraph(f"* {row.name}: not made now, it takes {self.time(row)}. Figures of {self.of[row]['made']}.")
         if not self.full:
-            say("scripts/demo --full makes these rows, too.")
+            paragraph("scripts/demo --full makes these rows, too. train.txt and calib.txt are what scripts/lm_text.py lays out of Debian's "
+                      "packages, train_sentences.txt sentences of the first.")  # fmt: skip
+
+    def time(self, row):
+        return " ".join([duration(self.of[row]["seconds"]), *([self.of[row]["on"]] if "on" in self.of[row] else [])])
+
+
+RECORDED_BELOW = "--- not made now, but recorded on other machines"
 
 
 def shown(value, form="{}"):

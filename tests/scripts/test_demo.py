@@ -25,7 +25,7 @@ def test_each_recorded_row_has_its_figures(parts, repo, section):
     rows = [row for row in parts(section).ROWS if row.recorded]
     assert {row.name for row in rows} == set(recorded)
     for row in rows:
-        assert set(recorded[row.name]) == FIGURES[section] | {"made"}
+        assert set(recorded[row.name]) - {"on"} == FIGURES[section] | {"made"}
 
 
 @pytest.mark.parametrize("section", FIGURES)
