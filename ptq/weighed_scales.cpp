@@ -1,7 +1,7 @@
 #include "ptq/weighed_scales.h"
 
 #include <algorithm>
-#include <cmath>
+#include <vector>
 
 #include "base/threads/parallel.h"
 
@@ -27,14 +27,17 @@ class Search {
         rows_(rows),
         rows_of_group_(rows_of_group),
         weights_(weights),
-        width_(scales.columns()) {}
+        width_(scales.columns()),
+        made_(std::min<std::size_t>(scales.encoding().block_cols, width_)) {}
 
   void find(const Block& block) {
     float least_value = 0, greatest_value = 0;
-    visit(block, [&](float x, std::size_t, std::size_t) {
-      least_value = std::min(least_value, x);
-      greatest_value = std::max(greatest_value, x);
-    });
+    for (std::size_t row = block.first_row; row < block.first_row + block.rows; ++row) {
+      for (const float x : run(block, row)) {
+        least_value = std::min(least_value, x);
+        greatest_value = std::max(greatest_value, x);
+      }
+    }
     const float reaching = scales_.reaching(least_value, greatest_value);
     if (!(reaching > 0) || !(scales_.scale(block.index) > 0)) return;
     float best = scales_.scale(block.index);
@@ -52,21 +55,22 @@ class Search {
   }
 
  private:
-  template <class Visit>
-  void visit(const Block& block, const Visit& see) const {
-    for (std::size_t row = block.first_row; row < block.first_row + block.rows; ++row)
-      for (std::size_t k = block.first_column; k < block.first_column + block.columns; ++k)
-        see(rows_[(row - range_.first) * width_ + k], row, k);
+  std::span<const float> run(const Block& block, std::size_t row) const {
+    return rows_.subspan((row - range_.first) * width_ + block.first_column, block.columns);
   }
 
-  double error(const Block& block) const {
+  double error(const Block& block) {
     double sum = 0;
-    visit(block, [&](float x, std::size_t row, std::size_t k) {
-      const float made = scales_.value(row, k, scales_.code(row, k, x));
-      const auto lost = static_cast<double>(made - x);
-      const Eigen::VectorXd& weights = weights_[(row - range_.first) / rows_of_group_];
-      sum += weights[static_cast<Eigen::Index>(k)] * lost * lost;
-    });
+    for (std::size_t row = block.first_row; row < block.first_row + block.rows; ++row) {
+      const std::span<const float> x = run(block, row);
+      const double* weights = weights_[(row - range_.first) / rows_of_group_].data() +
+                              static_cast<std::ptrdiff_t>(block.first_column);
+      scales_.round_run(row, block.first_column, x, made_.data());
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto lost = static_cast<double>(made_[i] - x[i]);
+        sum += weights[i] * lost * lost;
+      }
+    }
     return sum;
   }
 
@@ -76,6 +80,7 @@ class Search {
   std::size_t rows_of_group_;
   std::span<const Eigen::VectorXd> weights_;
   std::size_t width_;
+  std::vector<float> made_;  ///< of a row's run
 };
 
 void find(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,
@@ -85,8 +90,8 @@ void find(FixedScales& scales, RowRange range, std::span<const float> rows, std:
   const std::size_t height = encoding.block_rows, width = encoding.block_cols, columns = scales.columns();
   const std::size_t end_row = range.first + range.count;
   const std::size_t bands = (range.count + height - 1) / height;
-  Search search(scales, range, rows, rows_of_group, weights);
   parallel_for(bands, 1, threads, [&](std::size_t begin, std::size_t end) {
+    Search search(scales, range, rows, rows_of_group, weights);
     for (std::size_t band = begin; band < end; ++band) {
       const std::size_t first = range.first + band * height;
       for (std::size_t column = 0; column < columns; column += width)

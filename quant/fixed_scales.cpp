@@ -1,12 +1,14 @@
 #include "quant/fixed_scales.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "formats/number/packing.h"
 #include "quant/given_scales.h"
+#include "quant/loops/loops.h"
 #include "quant/quantizer.h"
 
 namespace crumb {
@@ -46,6 +48,21 @@ void FixedScales::set_grid(CodeGrid grid) {
   nearest_ = grid_ = std::move(grid);
   grid_.round = spec_.round;
   if (!spec_.round.is_nearest()) nearest_.round = {};
+}
+
+void FixedScales::round_run(std::uint64_t row, std::uint64_t column, std::span<const float> x,
+                            float* made) const {
+  const std::uint64_t block = block_of(row, column), index = row * columns() + column;
+  const float scale = scales_[block], zero = zeros_[block];
+  std::array<std::uint8_t, 256> codes;
+  for (std::size_t begin = 0; begin < x.size(); begin += codes.size()) {
+    const std::size_t count = std::min(codes.size(), x.size() - begin);
+    if (scale > 0)
+      loops().encode(grid_, x.data() + begin, count, scale, zero, index + begin, codes.data());
+    else
+      std::fill_n(codes.begin(), count, grid_.zero_pattern(zero));
+    loops().decode(grid_, codes.data(), count, scale, zero, made + begin);
+  }
 }
 
 float FixedScales::reaching(float least, float greatest) const {

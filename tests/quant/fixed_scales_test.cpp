@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 #include <string>
@@ -76,6 +77,31 @@ TEST_CASE("fixed scales: the nearest codes are those of quantize, byte for byte"
     ++tried;
   }
   CHECK(tried > 300);
+}
+
+TEST_CASE("fixed scales: a run of values has the bits of each by itself") {
+  std::mt19937 random(4);
+  for (int i = 0; i < 400; ++i) {
+    const std::string& text = kSpecs[static_cast<std::size_t>(i) % kSpecs.size()];
+    CAPTURE(text);
+    const QuantSpec spec = QuantSpec::parse(text);
+    const std::vector<std::uint64_t> shape = {1 + random() % 5, 1 + random() % 700};
+    if (spec.misfit(shape)) continue;
+    FixedScales scales(spec, drawn(random, shape[0] * shape[1]), shape, "w");
+    const std::uint64_t row = random() % shape[0], first = random() % shape[1];
+    const std::uint64_t block = scales.block_of(row, first);
+    std::uint64_t end = first;
+    while (end < shape[1] && scales.block_of(row, end) == block) ++end;
+    if (scales.may_change() && random() % 3 == 0)
+      scales.set_scale(block, scales.scale(block) * (random() % 4 == 0 ? 0 : 0.7F));
+    const std::vector<float> x = drawn(random, end - first);  // of another size than the scale is for, too
+    std::vector<float> made(x.size() + 1, 7);
+    scales.round_run(row, first, x, made.data());
+    for (std::uint64_t k = first; k < end; ++k)
+      CHECK(std::bit_cast<std::uint32_t>(made[k - first]) ==
+            std::bit_cast<std::uint32_t>(scales.value(row, k, scales.code(row, k, x[k - first]))));
+    CHECK(made.back() == 7);
+  }
 }
 
 TEST_CASE("fixed scales: a scale that is set is what the tensor then has") {
