@@ -2,7 +2,6 @@
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import time
@@ -12,14 +11,7 @@ from sample_checkpoints import digest, normal, write_shards
 
 MOMENTS = 20 if os.environ.get("CRUMB_SLOW", "0") not in ("", "0") else 12
 LONG = 0.4  # seconds that a run must take at least for its moments to be hit
-LOADED = 0.02  # seconds of a processor after which the program has its signal handler
-FORKED = 0.03  # and those that Python takes to start it
-
-
-def processor_seconds():
-    """Of all children that have ended, which other work on the machine does not change."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+LOADED = 0.02  # seconds after which the program has its signal handler, on a machine that is not busy
 
 
 class Long:
@@ -75,20 +67,18 @@ def test_ctrl_c_at_any_moment_leaves_what_was_there(long, number):
     for i, delay in enumerate(long.delays(int(number), count)):
         old = b"an older output" if i % 2 else None
         long.out.write_bytes(old) if old else long.out.unlink(missing_ok=True)
-        before = processor_seconds()
         process = long.start()
         time.sleep(delay)
         process.send_signal(number)
         start = time.monotonic()
         out, err = process.communicate(timeout=60)
-        assert time.monotonic() - start < 10
-        used = processor_seconds() - before
+        assert time.monotonic() - start < 2
         if process.returncode == 0:  # it was done before the signal came
             assert long.out.read_bytes() == long.whole
             long.was_done_after(delay)
             continue
         interrupted += 1
-        if used <= LOADED + FORKED and process.returncode == -number:
+        if delay <= LOADED and process.returncode == -number:
             pass  # it was still being loaded
         else:
             assert process.returncode == 130 and err.endswith("crumb: interrupted\n") and out == ""

@@ -128,9 +128,7 @@ def test_ctrl_c_that_leaves_a_piped_question_without_an_answer_says_so(crumb_bin
     """While the model is opened, and while the pipe is waited for: where it comes is drawn, and it never passes for success."""
     command = [str(part) for part in (crumb_bin, "generate", folder, "--chat", "--tokens", 2)]
     interrupted = 0
-    for moment in range(60):  # on a busy machine it takes long to have its signal handler
-        if moment >= 12 and interrupted >= 4:
-            break
+    for moment in range(12):
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         time.sleep(0.05 * moment)
         process.send_signal(signal.SIGINT)
