@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 
-from rows import RECORDED_BELOW, Figures, Row, make, shown
+from rows import Figures, Row, make, shown
 from terminal import installed, link, paragraph, print_row, say
 
 MODEL = "all-MiniLM-L6-v2"
@@ -69,8 +69,7 @@ def show(crumb, full):
     print_row(WIDTHS, ["32", "float32", "", f"{float_bytes / 1e6:.1f}", "", "1", "1", "1", f"{rate:.0f}", ""])
     figures = Figures("encoder", ROWS, full)
     for row in ROWS:
-        if row is next((row for row in ROWS if not figures.is_made(row)), None):
-            say(f"{RECORDED_BELOW} ---")
+        figures.say_where_recorded_begin(row)
         found = figures.add(row, measure(crumb, row, make(crumb, row)) if figures.is_made(row) else None)
         print_row(WIDTHS, [row.bits + figures.mark(row), row.format, row.how, f"{found['bytes'] / 1e6:.1f}",
                            f"{float_bytes / found['bytes']:.1f}x", f"{found['mean_cosine']:.4f}", shown(found["least_cosine"], "{:.4f}"),

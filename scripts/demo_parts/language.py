@@ -3,7 +3,7 @@
 import json
 import re
 
-from rows import RECORDED_BELOW, Figures, Row, make, shown
+from rows import Figures, Row, make, shown
 from terminal import installed, paragraph, print_row, say
 
 MODEL = "smollm2"
@@ -90,8 +90,7 @@ def show(crumb, full):
     print_row(WIDTHS, ["32", "float32", "", f"{float_bytes / 1e6:.0f}", "", f"{float_perplexity:.1f}", "0", "", f"{floats['exact']:.1f}",
                        f"{floats['fast']:.1f}", ""])  # fmt: skip
     for row in ROWS:
-        if row is next((row for row in ROWS if row not in made), None):
-            say(f"{RECORDED_BELOW}, on another text ---")
+        figures.say_where_recorded_begin(row, ", on another text")
         found = figures.add(row, {"bytes": (crumb.folder / row.packed).stat().st_size, "seconds": made[row], **losses[row],
                                   **heard(crumb, row.name, row.packed)} if row in made else None)  # fmt: skip
         print_row(WIDTHS, [row.bits + figures.mark(row), row.format, row.how, f"{found['bytes'] / 1e6:.0f}",

@@ -9,9 +9,10 @@ import datetime
 import json
 import os
 import platform
+import time
 from pathlib import Path
 
-from terminal import Timer, duration, paragraph, say
+from terminal import duration, paragraph, say
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
@@ -55,6 +56,11 @@ class Figures:
         self.of[row] = measured if self.is_made(row) else self.recorded[row.name]
         return self.of[row]
 
+    def say_where_recorded_begin(self, row, also=""):
+        """A line of a table before the first row that is not made now."""
+        if row is next((row for row in self.rows if not self.is_made(row)), None):
+            say(f"--- not made now, but recorded on other machines{also} ---")
+
     def keep(self, folder):
         """With --full: what was measured of rows that are recorded otherwise, as recorded.json of the folder has it."""
         file = folder / RECORDED.name
@@ -80,9 +86,6 @@ class Figures:
         return " ".join([duration(self.of[row]["seconds"]), *([self.of[row]["on"]] if "on" in self.of[row] else [])])
 
 
-RECORDED_BELOW = "--- not made now, but recorded on other machines"
-
-
 def shown(value, form="{}"):
     """A figure of a table; "-" where nobody measured it."""
     return "-" if value is None else form.format(value)
@@ -90,7 +93,7 @@ def shown(value, form="{}"):
 
 def make(crumb, row):
     """Runs the row's commands; the seconds that they took."""
-    timer = Timer()
+    start = time.monotonic()
     for command in row.commands:
         crumb(f"{row.name}: crumb {command.split()[0]}", *command.split())
-    return timer.seconds
+    return time.monotonic() - start

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from pathlib import Path
 
 
@@ -104,12 +103,3 @@ def duration(seconds):
     if seconds < 10:
         return f"{seconds:.1f} s"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-class Timer:
-    def __init__(self):
-        self.start = time.monotonic()
-
-    @property
-    def seconds(self):
-        return time.monotonic() - self.start
