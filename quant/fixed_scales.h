@@ -47,7 +47,8 @@ class FixedScales {
     const std::uint64_t block = block_of(row, column);
     return decode_ref(grid_, code, scales_[block], zeros_[block]);
   }
-  /// value(code()) of every x, which stand in one row of one block from there on, to `made`: the same bits, many at a time.
+  /// value(code()) of every x, which stand in one row of one block from there on, to `made`: the same bits, many at
+  /// a time.
   void round_run(std::uint64_t row, std::uint64_t column, std::span<const float> x, float* made) const;
   /// Code less zero point: value over scale.
   float level(std::uint64_t block, std::uint8_t code) const { return grid_.values[code] - zeros_[block]; }
