@@ -1,4 +1,4 @@
-// Convolutions and transposed convolutions, as products with the windows laid out as rows.
+// Convolutions and transposed convolutions, as products with the windows laid out term by term.
 //
 // The terms of an output are the weights of its channel in their order: input channels, then places of the kernel. What
 // lies in the padding, or between the inputs of a transposed convolution, counts as zeros.
@@ -7,14 +7,15 @@
 
 #include "base/threads/parallel.h"
 #include "graph/window.h"
-#include "runtime/exact/products.h"
+#include "runtime/exact/term_products.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
 namespace crumb::runtime {
 namespace {
 
-constexpr std::size_t kRowBytes = std::size_t{1} << 18;  // of windows that are laid out at a time
+constexpr std::size_t kWidth = 64;                      // positions of the largest tile
+constexpr std::size_t kLaidOut = std::size_t{1} << 16;  // floats of windows that are laid out at a time
 
 /// Where the places of a kernel lie in the input, for any place of the output.
 struct Windows {
@@ -32,37 +33,81 @@ struct Windows {
     const std::int64_t at = from / strides[axis];
     return at < input[axis] ? at : -1;
   }
+
+  /// Whether every window is one element, that of its own place.
+  bool are_places() const {
+    return !transposed && input == output &&
+           std::ranges::all_of(kernel, [](std::int64_t size) { return size == 1; }) &&
+           std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; }) &&
+           std::ranges::all_of(begin, [](std::int64_t padding) { return padding == 0; });
+  }
 };
 
-/// Writes the windows of outputs [first, end) as rows: `channels` times the kernel's places each.
+/// Part of an output's line along the last axis, as one place of the kernel sees it: of `count` elements, `inside` lie in the input,
+/// from `offset` on, `step` apart; they are those from `before` on, `gap` apart. The others are zeros.
+struct Run {
+  std::size_t count = 0, before = 0, inside = 0, gap = 1;
+  std::size_t offset = 0, step = 1;
+
+  void copy(const float* from, float* to) const {
+    from += offset;
+    if (gap > 1) {
+      std::fill_n(to, count, 0.0F);
+      for (std::size_t i = 0; i < inside; ++i) to[before + i * gap] = from[i * step];
+      return;
+    }
+    std::fill_n(to, before, 0.0F);
+    if (step == 1) {
+      std::copy_n(from, inside, to + before);
+    } else {
+      for (std::size_t i = 0; i < inside; ++i) to[before + i] = from[i * step];
+    }
+    std::fill_n(to + before + inside, count - before - inside, 0.0F);
+  }
+};
+
+/// Writes the windows of outputs [first, end), term by term: terms[t * stride + i] is term t of window first + i.
 void lay_out(const Windows& w, const float* x, std::size_t channels, std::size_t first, std::size_t end,
-             float* rows) {
-  const std::size_t axes = w.kernel.size();
+             float* terms, std::size_t stride) {
+  const std::size_t axes = w.kernel.size(), last = axes - 1;
   const auto taps = static_cast<std::size_t>(product_of(w.kernel, 0, axes));
   const auto plane = static_cast<std::size_t>(product_of(w.input, 0, axes));
   const Ints strides = strides_of(w.input);
+  const auto apart = static_cast<std::size_t>(w.strides[last]);
   Ints out(axes), k(axes);
-  std::vector<std::int64_t> offsets(taps);
-  for (std::size_t at = first; at < end; ++at) {
+  for (std::size_t at = first; at < end;) {
     auto rest = static_cast<std::int64_t>(at);
     for (std::size_t i = axes; i-- > 0; rest /= w.output[i]) out[i] = rest % w.output[i];
+    const auto line = static_cast<std::size_t>(w.output[last] - out[last]);
+    const std::size_t count = std::min(line, end - at);
     std::ranges::fill(k, 0);
     for (std::size_t tap = 0; tap < taps; ++tap) {
       std::int64_t offset = 0;
-      for (std::size_t i = 0; i < axes && offset >= 0; ++i) {
+      for (std::size_t i = 0; i < last && offset >= 0; ++i) {
         const std::int64_t place = w.place(i, out[i], k[i]);
         offset = place < 0 ? -1 : offset + place * strides[i];
       }
-      offsets[tap] = offset;
+      Run run{.count = count, .gap = w.transposed ? apart : 1, .step = w.transposed ? 1 : apart};
+      if (offset >= 0) {
+        const auto is_inside = [&](std::size_t i) {
+          return w.place(last, out[last] + static_cast<std::int64_t>(i), k[last]) >= 0;
+        };
+        while (run.before < count && !is_inside(run.before)) ++run.before;
+        std::size_t behind = count;
+        while (behind > run.before && !is_inside(behind - 1)) --behind;
+        run.inside = (behind - run.before + run.gap - 1) / run.gap;
+        if (run.inside > 0)
+          run.offset = static_cast<std::size_t>(
+              offset + w.place(last, out[last] + static_cast<std::int64_t>(run.before), k[last]));
+      }
+      float* to = terms + tap * stride + (at - first);
+      for (std::size_t c = 0; c < channels; ++c, to += taps * stride) run.copy(x + c * plane, to);
       for (std::size_t i = axes; i-- > 0;) {
         if (++k[i] < w.kernel[i]) break;
         k[i] = 0;
       }
     }
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float* const from = x + c * plane;
-      for (std::size_t tap = 0; tap < taps; ++tap) *rows++ = offsets[tap] < 0 ? 0.0F : from[offsets[tap]];
-    }
+    at += count;
   }
 }
 
@@ -79,33 +124,29 @@ void convolve(const Call& call, const Layer& layer, const float* x, std::size_t 
   const auto places =
       static_cast<std::size_t>(product_of(layer.windows.output, 0, layer.windows.output.size()));
   const auto plane = static_cast<std::size_t>(product_of(layer.windows.input, 0, layer.windows.input.size()));
-  const std::size_t rows_at_a_time =
-      std::clamp<std::size_t>(kRowBytes / sizeof(float) / std::max<std::size_t>(layer.terms, 1), 1, places);
-  const std::size_t pieces = (places + rows_at_a_time - 1) / rows_at_a_time;
+  const bool lies = layer.windows.are_places();
+  const std::size_t wanted = lies ? kLaidOut / std::max<std::size_t>(layer.inputs, 1)
+                                  : kLaidOut / std::max<std::size_t>(layer.terms, 1);
+  const std::size_t width = std::min(places, std::max(wanted / kWidth, std::size_t{1}) * kWidth);
+  const std::size_t pieces = (places + width - 1) / width;
   parallel_for(samples * layer.groups * pieces, 1, call.threads(), [&](std::size_t begin, std::size_t end) {
-    std::vector<float> rows(rows_at_a_time * layer.terms);
+    std::vector<float> terms(lies ? 0 : width * layer.terms);
     for (std::size_t job = begin; job < end; ++job) {
       const std::size_t piece = job % pieces, group = job / pieces % layer.groups,
                         n = job / pieces / layer.groups;
-      const std::size_t first = piece * rows_at_a_time, last = std::min(places, first + rows_at_a_time);
-      lay_out(layer.windows, x + (n * layer.groups + group) * layer.inputs * plane, layer.inputs, first, last,
-              rows.data());
-      float* const out = y + (n * layer.groups + group) * layer.outputs * places + first;
-      exact::multiply({.rows = last - first,
-                       .columns = layer.outputs,
-                       .terms = layer.terms,
-                       .x = rows.data(),
-                       .x_stride = layer.terms,
-                       .w = w + group * layer.outputs * layer.terms,
-                       .w_stride = layer.terms,
-                       .y = out,
-                       .y_row = 1,
-                       .y_column = places},
-                      1);
-      for (std::size_t c = 0; bias && c < layer.outputs; ++c) {
-        const float added = bias[group * layer.outputs + c];
-        for (std::size_t i = 0; i < last - first; ++i) out[c * places + i] += added;
-      }
+      const std::size_t first = piece * width, last = std::min(places, first + width);
+      const float* const from = x + (n * layer.groups + group) * layer.inputs * plane;
+      if (!lies) lay_out(layer.windows, from, layer.inputs, first, last, terms.data(), width);
+      exact::multiply_terms({.outputs = layer.outputs,
+                             .positions = last - first,
+                             .terms = layer.terms,
+                             .x = lies ? from + first : terms.data(),
+                             .x_stride = lies ? plane : width,
+                             .w = w + group * layer.outputs * layer.terms,
+                             .w_stride = layer.terms,
+                             .bias = bias ? bias + group * layer.outputs : nullptr,
+                             .y = y + (n * layer.groups + group) * layer.outputs * places + first,
+                             .y_stride = places});
     }
   });
 }

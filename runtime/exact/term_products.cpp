@@ -1,0 +1,34 @@
+#include "runtime/exact/term_products.h"
+
+#include <cmath>
+
+#include "base/processor.h"
+#include "runtime/exact/products.h"
+
+namespace crumb::runtime::exact {
+
+void multiply_terms_ref(const TermProducts& p) {
+  for (std::size_t n = 0; n < p.outputs; ++n) {
+    for (std::size_t at = 0; at < p.positions; ++at) {
+      float partial[kPartialSums] = {};
+      std::size_t k = 0;
+      for (; k < p.terms; ++k) {
+        float& sum = partial[k % kPartialSums];
+        sum = std::fma(p.x[k * p.x_stride + at], p.w[n * p.w_stride + k], sum);
+      }
+      for (; k % kPartialSums != 0; ++k) partial[k % kPartialSums] += 0.0F;
+      float& y = p.y[n * p.y_stride + at];
+      y = fold(partial);
+      if (p.bias) y += p.bias[n];
+    }
+  }
+}
+
+void multiply_terms(const TermProducts& products) {
+  static const auto kernel = may_use(Isa::kAvx512) ? multiply_terms_avx512
+                             : may_use(Isa::kAvx2) ? multiply_terms_avx2
+                                                   : multiply_terms_ref;
+  kernel(products);
+}
+
+}  // namespace crumb::runtime::exact

@@ -1,0 +1,44 @@
+// multiply_terms() with AVX2 and FMA. The instruction set is named function by function, so that nothing inline of the standard library
+// is compiled for it.
+#include "runtime/exact/products.h"
+#include "runtime/exact/term_products.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define CRUMB_TERMS __attribute__((target("avx2,fma")))
+
+namespace crumb::runtime::exact {
+namespace {
+
+using Vector = __m256;
+using Mask = __m256i;
+constexpr std::size_t kWidth = 8, kTileOutputs = 6, kTileVectors = 2;
+
+CRUMB_TERMS inline Mask mask_of(std::size_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+CRUMB_TERMS inline Vector load(const float* from) { return _mm256_loadu_ps(from); }
+CRUMB_TERMS inline Vector load_some(const float* from, Mask mask) { return _mm256_maskload_ps(from, mask); }
+CRUMB_TERMS inline void store(float* to, Vector v) { _mm256_storeu_ps(to, v); }
+CRUMB_TERMS inline void store_some(float* to, Mask mask, Vector v) { _mm256_maskstore_ps(to, mask, v); }
+CRUMB_TERMS inline Vector broadcast(float value) { return _mm256_set1_ps(value); }
+CRUMB_TERMS inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
+CRUMB_TERMS inline Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+
+}  // namespace
+
+#include "runtime/exact/term_products_loops.inc"
+
+void multiply_terms_avx2(const TermProducts& products) { multiply_terms_here(products); }
+
+}  // namespace crumb::runtime::exact
+
+#else
+
+namespace crumb::runtime::exact {
+void multiply_terms_avx2(const TermProducts& products) { multiply_terms_ref(products); }
+}  // namespace crumb::runtime::exact
+
+#endif

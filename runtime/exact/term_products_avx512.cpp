@@ -1,0 +1,43 @@
+// multiply_terms() with AVX-512. The instruction set is named function by function, so that nothing inline of the standard library is
+// compiled for it.
+#include "runtime/exact/products.h"
+#include "runtime/exact/term_products.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define CRUMB_TERMS __attribute__((target("avx512f,avx512vl,avx512dq,avx2,fma")))
+
+namespace crumb::runtime::exact {
+namespace {
+
+using Vector = __m512;
+using Mask = __mmask16;
+constexpr std::size_t kWidth = 16, kTileOutputs = 6, kTileVectors = 4;
+
+CRUMB_TERMS inline Mask mask_of(std::size_t count) { return static_cast<Mask>((1U << count) - 1); }
+CRUMB_TERMS inline Vector load(const float* from) { return _mm512_loadu_ps(from); }
+CRUMB_TERMS inline Vector load_some(const float* from, Mask mask) {
+  return _mm512_maskz_loadu_ps(mask, from);
+}
+CRUMB_TERMS inline void store(float* to, Vector v) { _mm512_storeu_ps(to, v); }
+CRUMB_TERMS inline void store_some(float* to, Mask mask, Vector v) { _mm512_mask_storeu_ps(to, mask, v); }
+CRUMB_TERMS inline Vector broadcast(float value) { return _mm512_set1_ps(value); }
+CRUMB_TERMS inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
+CRUMB_TERMS inline Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+
+}  // namespace
+
+#include "runtime/exact/term_products_loops.inc"
+
+void multiply_terms_avx512(const TermProducts& products) { multiply_terms_here(products); }
+
+}  // namespace crumb::runtime::exact
+
+#else
+
+namespace crumb::runtime::exact {
+void multiply_terms_avx512(const TermProducts& products) { multiply_terms_ref(products); }
+}  // namespace crumb::runtime::exact
+
+#endif

@@ -1,0 +1,95 @@
+// Products of terms that lie apart: every way has the bits of the definition, which are those of products.h.
+#include "runtime/exact/term_products.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/processor.h"
+#include "runtime/exact/products.h"
+
+using crumb::runtime::exact::dot_ref;
+using crumb::runtime::exact::TermProducts;
+
+namespace {
+
+std::vector<std::uint32_t> number_bits(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float v : values)  // of what is no number, its being none
+    bits.push_back(std::isnan(v) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(v));
+  return bits;
+}
+
+/// Operands in memory of their own size, so that a read or write beyond it is seen, with numbers of all sizes, zeros of both signs,
+/// products below the least number, and rarely infinities.
+struct DrawnTerms {
+  std::vector<float> x, w, bias, y;
+  TermProducts products;
+
+  explicit DrawnTerms(std::mt19937_64& engine) {
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
+    products.outputs = 1 + below(15);
+    products.positions = 1 + below(150);
+    products.terms = below(3) == 0 ? below(20) : below(90);
+    products.x_stride = products.positions + below(5);
+    products.w_stride = products.terms + below(5);
+    products.y_stride = products.positions + below(3);
+    const std::size_t spread = below(3) * 12;
+    const bool has_infinities = below(20) == 0;
+    const auto draw = [&](std::size_t rows, std::size_t stride, std::size_t columns) {
+      std::vector<float> values(rows == 0 ? 0 : (rows - 1) * stride + columns);
+      std::normal_distribution<float> normal;
+      for (float& v : values) {
+        v = std::ldexp(normal(engine),
+                       static_cast<int>(below(25) * spread / 24) - static_cast<int>(spread / 2));
+        if (below(16) == 0) v = below(2) == 0 ? 0.0F : -0.0F;
+        if (spread == 24 && below(8) == 0) v = std::ldexp(v, -90);
+        if (has_infinities && below(200) == 0) v = std::numeric_limits<float>::infinity();
+      }
+      return values;
+    };
+    x = draw(products.terms, products.x_stride, products.positions);
+    w = draw(products.outputs, products.w_stride, products.terms);
+    if (below(2) == 0) bias = draw(1, 0, products.outputs);
+    y.assign((products.outputs - 1) * products.y_stride + products.positions, 7.0F);
+    products.x = x.data();
+    products.w = w.data();
+    products.bias = bias.empty() ? nullptr : bias.data();
+    products.y = y.data();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("term products: every way has the definition's bits, and writes nothing else") {
+  std::mt19937_64 engine(50);
+  for (int round = 0; round < 3000; ++round) {
+    CAPTURE(round);
+    DrawnTerms drawn(engine);
+    const TermProducts& p = drawn.products;
+    std::vector<float> expected = drawn.y;
+    for (std::size_t n = 0; n < p.outputs; ++n) {
+      for (std::size_t at = 0; at < p.positions; ++at) {
+        std::vector<float> row;
+        for (std::size_t k = 0; k < p.terms; ++k) row.push_back(p.x[k * p.x_stride + at]);
+        float& y = expected[n * p.y_stride + at];
+        y = dot_ref(row.data(), p.w + n * p.w_stride, p.terms);
+        if (p.bias) y += p.bias[n];
+      }
+    }
+    const auto is_same_by = [&](const auto& way) {
+      drawn.y.assign(drawn.y.size(), 7.0F);
+      way(p);
+      return number_bits(drawn.y) == number_bits(expected);
+    };
+    CHECK(is_same_by(crumb::runtime::exact::multiply_terms_ref));
+    CHECK(is_same_by(crumb::runtime::exact::multiply_terms));
+    if (crumb::may_use(crumb::Isa::kAvx2)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx2));
+    if (crumb::may_use(crumb::Isa::kAvx512)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx512));
+  }
+}
