@@ -103,6 +103,7 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
     models::CheckpointGraph read = models::graph_on_checkpoint(source.tensors, quote_text(input));
     note_unused(read.unused, notes);
     source.graph = std::move(read.graph);
+    source.left_out = {read.unused.begin(), read.unused.end()};
   } catch (const Error& error) {
     throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");
   }
@@ -117,11 +118,11 @@ void refuse_packed(const std::string& input) {
               "point (crumb dequantize makes one)");
 }
 
-const graph::Engine& engine_for(const Graph& graph, const runtime::Engine& runtime, const std::string& device,
-                                bool quantizes_activations) {
+const graph::Engine& engine_for(const Graph& graph, const runtime::Engine& runtime,
+                                const std::string& device) {
   const bool is_known =
       std::ranges::all_of(graph.nodes, [&](const graph::Node& node) { return runtime.knows(node); });
-  if (is_known && device.empty() && !quantizes_activations) return runtime;
+  if (is_known && device.empty()) return runtime;
   graph::Engine& engine = open_engine();
   open_engine_device().use(device.empty() ? "cpu" : device, 1);
   return engine;
@@ -144,10 +145,10 @@ std::vector<Stage> usual_rounding() { return {parse_stage("gptq:few=0.5")}; }
 
 NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish)
     : source_(source), recipe_(recipe), wish_(std::move(wish)), runtime_(wish_.threads) {
-  if (!wish_.data.empty())
-    engine_ = &engine_for(source.graph, runtime_, wish_.device, quantizes_activations(recipe));
+  if (!wish_.data.empty()) engine_ = &engine_for(source.graph, runtime_, wish_.device);
+  wish_.plan.left_out = source.left_out;
   setting_.graph = graph::prepare(source.graph, recipe, engine_ ? engine_ : &runtime_);
-  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_);
+  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_, wish_.plan.left_out);
   setting_.threads = wish_.threads;
   take_plan(graph::plan_quantizers(setting_.graph, recipe_, wish_.plan));
   has_open_ = ptq::has_open_layers(setting_);

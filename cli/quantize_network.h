@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct NetworkSource {
   std::shared_ptr<const TensorSource> tensors;  ///< of a checkpoint, else null
   graph::Graph graph;
   std::vector<std::filesystem::path> paths;  ///< that are read
+  std::set<std::string> left_out = {};       ///< tensors of a checkpoint that its network does not take
 
   const Checkpoint* checkpoint() const { return tensors ? tensors->checkpoint() : nullptr; }
 };
@@ -35,11 +37,11 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
 /// Throws Error where the input is quantized already.
 void refuse_packed(const std::string& input);
 
-/// What samples run on: the runtime, whose numbers are the same on every machine, where it has the operators; LibTorch where scales
-/// of activations are to be found or a device is named. LibTorch on one thread: convolutions on several add up in another
-/// order, and scales must not depend on that.
+/// What samples run on: the runtime, whose numbers are the same on every machine, where it has the operators; LibTorch for the others,
+/// and where a device is named. LibTorch on one thread: convolutions on several add up in another order, and scales must not
+/// depend on that.
 const graph::Engine& engine_for(const graph::Graph& graph, const runtime::Engine& runtime,
-                                const std::string& device, bool quantizes_activations);
+                                const std::string& device);
 
 /// Whether the recipe says how something that flows is quantized.
 bool quantizes_activations(const Recipe& recipe);

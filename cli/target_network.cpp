@@ -97,9 +97,7 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
 
   const runtime::Engine runtime(request.threads);
   const graph::Engine* engine = nullptr;
-  if (!request.graph.data.empty())
-    engine = &engine_for(source.graph, runtime, request.graph.device,
-                         !request.wish.activations.empty() || quantizes_activations(usual));
+  if (!request.graph.data.empty()) engine = &engine_for(source.graph, runtime, request.graph.device);
   ptq::Setting setting{.graph = graph::prepare(source.graph, usual, engine ? engine : &runtime),
                        .plan = {},
                        .threads = request.threads};
@@ -113,6 +111,7 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
   }
   if (request.memory > 0) setting.memory = request.memory;
   wish.losses.distance = distance_for(source.graph);
+  wish.formats.plan.left_out = source.left_out;
   wish.formats.plan.unsigned_after_relu_only = request.graph.profile == "finn";
   std::optional<Progress> progress;
   std::size_t last = 0;

@@ -38,12 +38,14 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::vector<std::string> pad_groups(const graph::Graph& graph, Recipe& recipe) {
+std::vector<std::string> pad_groups(const graph::Graph& graph, Recipe& recipe,
+                                    const std::set<std::string>& left_out) {
   if (!recipe.weights || recipe.weights->pad || recipe.weights->block_cols == 0) return {};
   const QuantSpec whole = *recipe.weights;
   recipe.weights->pad = true;
   std::vector<std::string> names;
-  for (const auto& [name, constant] : graph::apply_rules(graph, graph::Constants(graph), recipe).constants) {
+  const graph::RuledGraph ruled = graph::apply_rules(graph, graph::Constants(graph), recipe, left_out);
+  for (const auto& [name, constant] : ruled.constants) {
     if (constant.spec != recipe.weights) continue;
     if (whole.misfit(sizes_of(graph.initializers.at(name), constant.output_axis))) names.push_back(name);
   }

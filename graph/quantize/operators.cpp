@@ -77,6 +77,15 @@ std::vector<WeightInput> equation_weights(const Graph& graph, const Node& node, 
   return {{.input = at, .output_axis = *longest}};
 }
 
+/// Whether what flows decides which rows of input 0 a node gives.
+bool picks_rows(const Graph& graph, const Node& node, const Constants& constants) {
+  const auto flows = [&](std::size_t i) { return node.has_input(i) && !constants.contains(node.inputs[i]); };
+  if (node.is("Gather")) return flows(1) && node.int_or("axis", 0) == 0;
+  if (!node.is("Slice") || !node.has_input(3) || !(flows(1) || flows(2)) || node.has_input(4)) return false;
+  const Tensor* axes = graph.constant(node.inputs[3]);
+  return axes && axes->to_ints() == std::vector<std::int64_t>{0};
+}
+
 /// Inside of a recurrent cell: what sigmoid and tanh take in, and what gates are multiplied with. Sums stay sums.
 ActivationInputs cell_inputs(const Node& node, std::vector<std::size_t> floats) {
   const auto part = cell_part(node);
@@ -120,9 +129,9 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
     const std::size_t axes = node.is("Gemm") ? 2 : std::max(rank(at), from_behind);
     return {{.input = at, .output_axis = axes - from_behind}};
   }
-  const bool is_table = node.is("Gather") && is_constant(0) && !is_constant(1) &&
-                        is_float(graph, node.inputs[0]) && rank(0) == 2 && node.int_or("axis", 0) == 0;
-  if (is_table) return {{.input = 0, .output_axis = 0, .is_embedding = true}};
+  const bool is_table = is_constant(0) && is_float(graph, node.inputs[0]) && rank(0) == 2;
+  if (is_table && picks_rows(graph, node, constants))
+    return {{.input = 0, .output_axis = 0, .is_embedding = true}};
   return {};
 }
 

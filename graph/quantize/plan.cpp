@@ -195,7 +195,7 @@ void QuantPlan::follow(const Beside& made) {
 QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOptions& options) {
   const Constants constants(graph);
   const Links links(graph);
-  const RuledGraph rules = apply_rules(graph, constants, recipe);
+  const RuledGraph rules = apply_rules(graph, constants, recipe, options.left_out);
   QuantPlan plan;
   plan.constants = planned_constants(graph, rules);
   plan_edges(graph, links, constants, rules, recipe, options, plan);

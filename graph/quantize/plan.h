@@ -151,6 +151,8 @@ struct PlanOptions {
   bool unsigned_after_relu_only = false;  ///< as FINN wants it: Sigmoid, Softmax, Clip, ... count as signed
   Placement placement = Placement::kEverywhere;
   SampledChoices choices = {};
+  std::set<std::string> left_out =
+      {};  ///< tensors of the model's file that the graph does not take (apply_rules)
 };
 
 /// The graph's shapes are inferred, and it is as it shall be quantized: prepare() first. Throws what apply_rules()

@@ -4,21 +4,21 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "base/text/nearest_name.h"
 #include "graph/adapters.h"
+#include "graph/buffers.h"
 #include "graph/quantized_constant.h"
 #include "graph/strided_index.h"
-#include "quant/recipe/name_pattern.h"
+#include "quant/misfits.h"
+#include "quant/recipe/rule_reach.h"
 
 namespace crumb::graph {
 namespace {
 
-constexpr std::size_t kMostListed = 20;
-
-class Ruling {
+class ConstantRules {
  public:
-  Ruling(const Graph& graph, const Constants& constants, const Recipe& recipe)
-      : graph_(graph), constants_(constants), recipe_(recipe) {}
+  ConstantRules(const Graph& graph, const Constants& constants, const Recipe& recipe,
+                const std::set<std::string>& left_out)
+      : graph_(graph), constants_(constants), recipe_(recipe), left_out_(left_out) {}
 
   RuledGraph run() {
     collect_constants();
@@ -27,10 +27,7 @@ class Ruling {
     for (const std::string& input : graph_.inputs) {
       result_.inputs[input] = {.spec = recipe_.inputs ? *recipe_.inputs : recipe_.activations};
     }
-    for (const Rule& rule : recipe_.rules) {
-      apply(rule);
-      ++number_;
-    }
+    follow_rules();
     check_constants();
     return std::move(result_);
   }
@@ -67,7 +64,6 @@ class Ruling {
       if (!is_embedding) constant.prune = recipe_.prune;
       constant.learned_bits = !is_embedding && recipe_.learned_bits;
       constant.scales = recipe_.scales;
-      layers_with_weights_.insert(layer_of(name));
     }
   }
 
@@ -90,90 +86,57 @@ class Ruling {
                                        (*match.depthwise || is_convolution(node))));
   }
   static bool is_convolution(const Node& node) { return node.is("Conv") || node.is("ConvTranspose"); }
-  static bool by_kind(const Rule& rule) { return !rule.match.op.empty() || rule.match.depthwise; }
 
-  static bool matches(const NamePattern* pattern, const std::string& name) {
-    if (!pattern) return true;
-    if (pattern->matches(name)) return true;
-    const std::string layer(layer_of(name));
-    return !layer.empty() && pattern->matches(layer);
+  static Rule::Role role_of(RuledConstant::Role role) {
+    return role == RuledConstant::Role::kWeight      ? Rule::Role::kWeight
+           : role == RuledConstant::Role::kEmbedding ? Rule::Role::kEmbedding
+                                                     : Rule::Role::kAny;
   }
 
-  bool matches_node(const NamePattern* pattern, std::size_t index) const {
-    const Node& node = graph_.nodes[index];
-    if (matches(pattern, node.name)) return true;
-    return std::ranges::any_of(node.inputs, [&](const std::string& input) {
-      const auto found = result_.constants.find(input);
-      return found != result_.constants.end() && found->second.role != RuledConstant::Role::kOther &&
-             matches(pattern, input);
-    });
-  }
-
-  void apply(const Rule& rule) {
-    if (rule.match.name.empty()) return apply(rule, nullptr, nullptr);
-    for (const std::string& name : rule.match.name) {
-      const NamePattern pattern(name);
-      apply(rule, &pattern, &name);
+  void follow_rules() {
+    RuleSubjects subjects;
+    std::vector<RuledConstant*> constants;
+    const std::set<std::string> own = buffers(graph_);
+    for (auto& [name, constant] : result_.constants) {
+      if (own.contains(name)) continue;  // the network's own numbers: frequencies, a mask
+      subjects.tensors.push_back({.name = name, .role = role_of(constant.role), .users = users_[name]});
+      constants.push_back(&constant);
     }
-  }
-
-  void apply(const Rule& rule, const NamePattern* pattern, const std::string* name) {
-    std::size_t reached = 0, matched = 0;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!is_kind(rule.match, graph_.nodes[i]) || !matches_node(pattern, i)) continue;
-      ++matched;
-      reached += set_activations(rule, result_.nodes[i]);
-    }
-    if (!by_kind(rule)) {
-      for (auto& [input, activations] : result_.inputs) {
-        if (!pattern || !matches(pattern, input)) continue;
-        ++matched;
-        reached += set_activations(rule, activations);
-      }
-    }
-    if (!rule.leaves_weights || rule.is_for_training()) reached += apply_to_constants(rule, pattern, matched);
-    if (reached > 0 || rule.optional) return;
-    refuse(rule, name, matched > 0);
+    for (const Node& node : graph_.nodes) subjects.nodes.push_back(node.name);
+    subjects.inputs = graph_.inputs;
+    subjects.left_out = {left_out_.begin(), left_out_.end()};
+    subjects.is_kind = [&](const Rule::Match& match, std::size_t i) {
+      return is_kind(match, graph_.nodes[i]);
+    };
+    for_each_reached(
+        recipe_.rules, subjects,
+        {.tensor = [&](const RuleReached& by, std::size_t i) { return say(by, *constants[i]); },
+         .node = [&](const RuleReached& by, std::size_t i) { return set_activations(by, result_.nodes[i]); },
+         .input = [&](const RuleReached& by,
+                      std::size_t i) { return set_activations(by, result_.inputs.at(graph_.inputs[i])); }});
   }
 
   /// Whether the rule says something of activations.
-  bool set_activations(const Rule& rule, RuledActivations& activations) const {
+  static bool set_activations(const RuleReached& by, RuledActivations& activations) {
+    const Rule& rule = by.rule;
     if (!rule.activations && !rule.skips()) return false;
     if (!rule.match.role.empty() && !rule.activations) return false;  // it is about tensors
-    activations = {
-        .spec = rule.activations ? *rule.activations : SpecOrKeep{}, .rule = number_, .skips = rule.skips()};
+    activations = {.spec = rule.activations ? *rule.activations : SpecOrKeep{},
+                   .rule = by.number,
+                   .skips = rule.skips()};
     return true;
   }
 
-  std::size_t apply_to_constants(const Rule& rule, const NamePattern* pattern, std::size_t& matched) {
-    std::size_t reached = 0;
-    for (auto& [name, constant] : result_.constants) {
-      const std::vector<std::size_t>& users = users_[name];
-      if (by_kind(rule) &&
-          std::ranges::none_of(users, [&](std::size_t i) { return is_kind(rule.match, graph_.nodes[i]); })) {
-        continue;
-      }
-      const bool own_name = matches(pattern, name);
-      const bool is_weight = constant.role != RuledConstant::Role::kOther;
-      const bool of_node =
-          is_weight && std::ranges::any_of(users, [&](std::size_t i) {
-            return is_kind(rule.match, graph_.nodes[i]) && matches(pattern, graph_.nodes[i].name);
-          });
-      if (!own_name && !of_node) continue;
-      ++matched;
-      const bool in_full = pattern && pattern->literal() == name;
-      const bool by_layer = pattern && !pattern->matches(name);
-      if (by_layer && !is_weight && !rule.skips() && layers_with_weights_.contains(layer_of(name))) continue;
-      if (!reaches(rule, constant, in_full)) continue;
-      if (!rule.leaves_weights) constant.learned_bits = false;  // the rule says the width
-      reached += set_training(rule, constant);
-      if (rule.leaves_weights) continue;
-      ++reached;
-      constant.spec = rule.weights;
-      if (rule.skips()) constant.prune.reset();  // it stays as it is
-      constant.kept_because = rule.weights ? "" : "excluded by " + describe(rule);
-    }
-    return reached;
+  /// Whether the rule says something of a constant.
+  static bool say(const RuleReached& by, RuledConstant& constant) {
+    const Rule& rule = by.rule;
+    if (!rule.leaves_weights) constant.learned_bits = false;  // the rule says the width
+    const bool is_trained = set_training(rule, constant);
+    if (rule.leaves_weights) return is_trained;
+    constant.spec = rule.weights;
+    if (rule.skips()) constant.prune.reset();  // it stays as it is
+    constant.kept_because = rule.weights ? "" : "excluded by " + by.who;
+    return true;
   }
 
   /// Whether the rule says how this weight is trained. Registers add up products: tables have none,
@@ -185,41 +148,6 @@ class Ruling {
     if (rule.prune && adds_up) constant.prune = *rule.prune;
     if (rule.learned_bits && adds_up) constant.learned_bits = *rule.learned_bits;
     return rule.scales || ((rule.accumulator || rule.prune || rule.learned_bits) && adds_up);
-  }
-
-  static bool reaches(const Rule& rule, const RuledConstant& constant, bool in_full) {
-    using Role = RuledConstant::Role;
-    if (rule.match.role.empty()) return in_full || rule.skips() || constant.role != Role::kOther;
-    return std::ranges::any_of(rule.match.role, [&](Rule::Role role) {
-      if (role == Rule::Role::kAny) return true;
-      return constant.role == (role == Rule::Role::kWeight ? Role::kWeight : Role::kEmbedding);
-    });
-  }
-
-  static std::string describe(const Rule& rule) {
-    if (rule.origin.starts_with("--")) return rule.origin;
-    return rule.origin.empty() ? "a rule" : "the rule in " + rule.origin;
-  }
-
-  [[noreturn]] void refuse(const Rule& rule, const std::string* name, bool matched) const {
-    const std::string what = describe(rule) + (name ? " for " + quote_text(*name) : "");
-    if (matched) {
-      throw usage_error(what + " reaches nothing: what it matches has no weights" +
-                        (rule.match.role.empty() ? "" : " of that role") +
-                        " (role: any reaches every floating tensor)");
-    }
-    std::vector<std::string_view> names;
-    for (const Node& node : graph_.nodes) names.push_back(node.name);
-    for (const auto& [constant, ruled] : result_.constants) {
-      names.push_back(constant);
-      if (const std::string_view layer = layer_of(constant); !layer.empty()) names.push_back(layer);
-    }
-    std::string nearest;
-    if (name && !names.empty()) nearest = "; the nearest name is " + quote_text(nearest_name(*name, names));
-    throw usage_error(
-        what + " matches none of the " + std::to_string(graph_.nodes.size()) + " nodes and " +
-        std::to_string(result_.constants.size()) + " tensors" + nearest +
-        (rule.origin.starts_with("--") ? "" : " (a rule that may match nothing says optional: true)"));
   }
 
   void check_constants() const {
@@ -237,15 +165,7 @@ class Ruling {
       if (misfit)
         faults.push_back(quote_text(name) + " of " + text_of(graph_.nodes[constant.node]) + ": " + *misfit);
     }
-    if (faults.empty()) return;
-    std::string message = std::to_string(faults.size()) +
-                          (faults.size() == 1 ? " tensor does" : " tensors do") +
-                          " not fit the spec (the output axis comes first):";
-    for (std::size_t i = 0; i < std::min(faults.size(), kMostListed); ++i) message += "\n  " + faults[i];
-    if (faults.size() > kMostListed)
-      message += "\n  and " + std::to_string(faults.size() - kMostListed) + " more";
-    throw Error(message +
-                "\ngive these tensors another spec with --set or --exclude, or by a rule of the recipe");
+    refuse_misfits(faults);
   }
 
   std::vector<std::uint64_t> shape_for(const std::string& name, const RuledConstant& constant) const {
@@ -259,17 +179,17 @@ class Ruling {
   const Graph& graph_;
   const Constants& constants_;
   const Recipe& recipe_;
+  const std::set<std::string>& left_out_;
   RuledGraph result_;
   std::map<std::string, std::vector<std::size_t>> users_;  // of values, by index of node
   std::map<std::string, std::size_t> two_axes_;            // constants, and the node that wants another axis
-  std::set<std::string_view> layers_with_weights_;         // whose names stand for these weights
-  int number_ = 0;
 };
 
 }  // namespace
 
-RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe) {
-  return Ruling(graph, constants, recipe).run();
+RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe,
+                       const std::set<std::string>& left_out) {
+  return ConstantRules(graph, constants, recipe, left_out).run();
 }
 
 }  // namespace crumb::graph

@@ -1,12 +1,10 @@
-// What a recipe says of each constant and each operator of a graph.
-//
-// A pattern of a rule stands for the name of an initializer or the layer that owns it, the name of a node (its layer:
-// what stands before its last dot), or an input of the graph; the names of a node are also those of its weights. With
-// match.op or match.depthwise, only nodes of these kinds and their weights. Later rules win.
+// What a recipe says of each constant and each operator of a graph: its fields by what nodes do with a constant, then its
+// rules (quant/recipe/rule_reach.h).
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +44,8 @@ struct RuledGraph {
 
 /// Throws usage Error for a pattern that reaches nothing, unless its rule is optional; Error where a constant is taken
 /// along two axes and its spec has one scale for each channel, and where a spec does not fit a constant's shape (all
-/// of them in one message).
-RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe);
+/// of them in one message). `left_out`: tensors of the model's file that the graph does not take; a rule may name them alone.
+RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe,
+                       const std::set<std::string>& left_out = {});
 
 }  // namespace crumb::graph

@@ -234,7 +234,9 @@ class Chooser {
     std::vector<size_t> owned;
     for (size_t i = 0; i < plan_.size(); ++i) {
       const bool may_change = plan_[i].spec || plan_[i].role != TensorRole::kKept;
-      if (may_change && layers.contains(layer_of(plan_[i].entry->name))) owned.push_back(i);
+      if (may_change && std::ranges::any_of(layers_of(plan_[i].entry->name),
+                                            [&](std::string_view layer) { return layers.contains(layer); }))
+        owned.push_back(i);
     }
     return owned;
   }

@@ -53,9 +53,21 @@ bool NamePattern::matches(const std::string& text) const {
   return literal_ ? text == *literal_ : glob_matches(text_, text);
 }
 
+bool NamePattern::names(const std::string& name) const {
+  return matches(name) || std::ranges::any_of(layers_of(name), [&](std::string_view layer) {
+           return matches(std::string(layer));
+         });
+}
+
 std::string_view layer_of(std::string_view name) {
   const size_t dot = name.rfind('.');
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::vector<std::string_view> layers_of(std::string_view name) {
+  std::vector<std::string_view> layers;
+  for (name = layer_of(name); !name.empty(); name = layer_of(name)) layers.push_back(name);
+  return layers;
 }
 
 std::string escape_glob(std::string_view name) {

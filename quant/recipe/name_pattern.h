@@ -4,13 +4,14 @@
 //             a backslash takes the next character as it is
 //   re:REGEX  a regular expression that matches the whole name (base/text/name_regex.h)
 //
-// A name matches as a whole, or by its layer: the name without its last component ("lm_head" for
-// "lm_head.weight"). A name without a dot has no layer.
+// A name matches as a whole, or by one of its layers: what stands before a dot of it. "encoder.layer.0.query.weight" is of the
+// layers "encoder.layer.0.query", "encoder.layer.0", "encoder.layer" and "encoder"; a name without a dot is of none.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/text/name_regex.h"
 
@@ -27,14 +28,20 @@ class NamePattern {
   /// Whether the pattern matches this text as a whole; names and layers alike.
   bool matches(const std::string& text) const;
 
+  /// Whether it matches the name or one of its layers.
+  bool names(const std::string& name) const;
+
  private:
   std::string text_;
   std::optional<std::string> literal_;
   std::optional<NameRegex> regex_;
 };
 
-/// The layer that owns a tensor; empty where there is none.
+/// The layer that owns a tensor, the innermost; empty where there is none.
 std::string_view layer_of(std::string_view name);
+
+/// All layers that a tensor is of, from the innermost.
+std::vector<std::string_view> layers_of(std::string_view name);
 
 /// The glob without wildcards that stands for this name.
 std::string escape_glob(std::string_view name);

@@ -31,13 +31,8 @@
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, accumulator: {bits: 16, method: a2q}, scales: statistics}
 //
-// Names (quant/recipe/name_pattern.h): a pattern stands for a tensor's full name or for the layer that owns it
-// (the name without its last component). A rule that gives `weights` reaches weights and embedding tables;
-// with match.role those roles only, `any` being every floating tensor; a pattern without wildcards that is a
-// tensor's full name reaches that tensor whatever its role, unless match.role is given. `skip: true` keeps
-// whatever matches.
-// match.op narrows both to operators, by ONNX's names; Linear is MatMul and Gemm, Embedding is Gather.
-// A pattern that reaches nothing is an error unless the rule says `optional: true`.
+// What a rule reaches: quant/recipe/rule_reach.h. match.op takes ONNX's names of operators; Linear is MatMul and Gemm,
+// Embedding is Gather. A pattern that reaches nothing is an error unless the rule says `optional: true`.
 //
 // Every field stands once, in quant/recipe/fields.cpp: reading, printing, messages and help derive from there.
 #pragma once

@@ -40,10 +40,7 @@ struct Said {
 bool names(const Rule& rule, const WeightedNode& end) {
   return std::ranges::any_of(rule.match.name, [&](const std::string& name) {
     const NamePattern pattern(name);
-    const auto is_meant = [&](const std::string& full) {
-      return pattern.matches(full) || pattern.matches(std::string(layer_of(full)));
-    };
-    return !name.starts_with('*') && (is_meant(end.weight) || is_meant(end.node));
+    return !name.starts_with('*') && (pattern.names(end.weight) || pattern.names(end.node));
   });
 }
 

@@ -123,7 +123,7 @@ def test_globs_cross_dots_and_know_brackets(quantize):
 
 
 @pytest.mark.parametrize("option", ["--include", "--exclude", "--set"])
-@pytest.mark.parametrize("glob", ["nothing*", "encoder", "ENCODER*", "", "[x]"])
+@pytest.mark.parametrize("glob", ["nothing*", "encoders", "ENCODER*", "", "[x]"])
 def test_a_glob_that_matches_nothing_is_an_error(crumb, folder, tmp_path, option, glob):
     value = f"{glob}=int4" if option == "--set" else glob
     done = crumb("quantize", folder, "-o", tmp_path / "out.crumb", "--weights", "int4", option, value, status=2)

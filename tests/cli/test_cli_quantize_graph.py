@@ -215,10 +215,13 @@ def test_tensors_only_takes_the_file_for_a_checkpoint(crumb, tmp_path):
 
 # --- with calibration data -------------------------------------------------------------------------------------------
 
-engine_needed = pytest.mark.usefixtures("engine")
+
+@pytest.fixture(autouse=True)
+def without_libtorch(monkeypatch):
+    """Samples run on the runtime: nothing here needs the engine."""
+    monkeypatch.setenv("CRUMB_ENGINE", "/nowhere/libcrumb_engine.so")
 
 
-@engine_needed
 @pytest.mark.parametrize("batch", ["N", 1, 4])
 @pytest.mark.parametrize("norm", ["fold", "keep"])
 def test_a_network_answers_as_before(quantize, crumb, tmp_path, images, batch, norm):
@@ -261,7 +264,6 @@ def cnn_fixed(model, folder):
     return folder / "one.onnx"
 
 
-@engine_needed
 def test_what_is_added_or_joined_shares_one_scale(quantize, tmp_path, images):
     """Of a concatenation where it is for an FPGA, which keeps every edge as integers; else samples decide
     (tests/graph/quantize/placement_test.cpp)."""
@@ -276,7 +278,6 @@ def test_what_is_added_or_joined_shares_one_scale(quantize, tmp_path, images):
     assert len(add) == 1 and len({scale_of[i] for i in add[0].input}) == 1
 
 
-@engine_needed
 def test_lint_takes_what_finn_and_qonnx_are_given(crumb, tmp_path, images):
     model = cnn(tmp_path / "m.onnx", 1)
     for profile in ("qonnx", "finn"):
@@ -286,7 +287,6 @@ def test_lint_takes_what_finn_and_qonnx_are_given(crumb, tmp_path, images):
         assert json.loads(done.stdout)["findings"] == []
 
 
-@engine_needed
 def test_qcdq_runs_in_onnxruntime(quantize, tmp_path, images):
     model = cnn(tmp_path / "m.onnx", 1)
     report, _ = quantize(model, "--scheme", "W8A8", "--data", images, "--to", "qcdq")
@@ -296,7 +296,6 @@ def test_qcdq_runs_in_onnxruntime(quantize, tmp_path, images):
     assert (expected.argmax(1) == found.argmax(1)).mean() >= 0.9
 
 
-@engine_needed
 def test_threads_and_pieces_change_nothing(crumb, tmp_path, images):
     model = cnn(tmp_path / "m.onnx", 1)
     found = []
@@ -307,7 +306,6 @@ def test_threads_and_pieces_change_nothing(crumb, tmp_path, images):
     assert found[0] == found[1] == found[2]
 
 
-@engine_needed
 @pytest.mark.parametrize(
     "spec", ["uint8", "int8", "uint4:search=percentile=99", "uint8:search=ema", "int6:search=mse", "uint8:zero=int",
              "uint8:scale=e8m0", "e4m3fn", "int8:range=full"]
@@ -325,7 +323,6 @@ def test_every_kind_of_activations(quantize, tmp_path, images, spec):
             assert row["spec"].startswith("uint8") and row["zero_point"] == round(row["zero_point"])
 
 
-@engine_needed
 def test_ranges_come_from_the_data(quantize, tmp_path):
     """Calibration that sees half of what is to come, and one that is biased."""
     w = np.eye(4, dtype=np.float32)
@@ -351,7 +348,6 @@ def test_ranges_come_from_the_data(quantize, tmp_path):
     assert any("'x' goes down to -3" in note for note in report["notes"])
 
 
-@engine_needed
 def test_data_from_folders_and_single_samples(quantize, crumb, tmp_path, images):
     model = cnn(tmp_path / "m.onnx")
     array = np.load(images)
@@ -378,7 +374,6 @@ def test_data_from_folders_and_single_samples(quantize, crumb, tmp_path, images)
     assert not (tmp_path / "e.onnx").exists()
 
 
-@engine_needed
 def test_several_inputs(quantize, crumb, tmp_path):
     nodes = [h.make_node("MatMul", ["a", "w"], ["p"]), h.make_node("MatMul", ["b", "w"], ["q"]),
              h.make_node("Add", ["p", "q"], ["y"])]  # fmt: skip
@@ -399,7 +394,6 @@ def test_several_inputs(quantize, crumb, tmp_path):
     assert "'b'" in error
 
 
-@engine_needed
 def test_biases_at_the_scale_of_input_and_weight(quantize, tmp_path, images):
     report, made = quantize(cnn(tmp_path / "m.onnx", 1), "--scheme", "W8A8", "--biases", "int32", "--data", images)
     assert sorted(row["name"] for row in report["biases"] if not row["name"].startswith("a")) != []
@@ -412,7 +406,6 @@ def test_biases_at_the_scale_of_input_and_weight(quantize, tmp_path, images):
         assert zero == 0
 
 
-@engine_needed
 def test_biases_of_convolutions_for_finn(quantize, crumb, tmp_path, images):
     """Their quantizers make columns themselves: FINN takes no Reshape behind a quantizer of constants."""
     quantize(cnn(tmp_path / "m.onnx", 1), "--weights", "int4", "--activations", "uint4", "--biases", "int32",
@@ -421,7 +414,6 @@ def test_biases_of_convolutions_for_finn(quantize, crumb, tmp_path, images):
     assert found["findings"] == []
 
 
-@engine_needed
 def test_a_rule_by_operator(quantize, tmp_path, images):
     (tmp_path / "r.yaml").write_text("""
 weights: int8
@@ -445,7 +437,6 @@ rules:
 # --- networks that others made ---------------------------------------------------------------------------------------
 
 
-@engine_needed
 def test_the_mnist_network(quantize, crumb, networks, tmp_path):
     model = networks / "mnist_conv_float.onnx"
     proto = onnx.load(model)
@@ -462,7 +453,6 @@ def test_the_mnist_network(quantize, crumb, networks, tmp_path):
     assert [row["output_axis"] for row in weights if "Conv" in row["node"]] == [0, 0]
 
 
-@engine_needed
 @pytest.mark.parametrize("name", ["espcn_subpixel_float", "espcn_nn_resize_float"])
 def test_super_resolution(quantize, networks, tmp_path, name):
     tensor = onnx.TensorProto()
@@ -478,7 +468,6 @@ def test_super_resolution(quantize, networks, tmp_path, name):
     assert len(codes) >= 3 and all(row["sqnr_db"] > 30 for row in codes.values())
 
 
-@engine_needed
 def test_a_network_that_torch_exports(quantize, tmp_path):
     torch = pytest.importorskip("torch")
 
@@ -508,7 +497,6 @@ def test_a_network_that_torch_exports(quantize, tmp_path):
     assert sum(row["spec"] is not None for row in report["weights"]) == 4
 
 
-@engine_needed
 def test_the_residual_sums_of_a_transformer_with_open_sizes(quantize, crumb, tmp_path):
     """Inference names the size of a branch anew behind Shape and Reshape."""
     torch = pytest.importorskip("torch")
@@ -533,7 +521,6 @@ def test_the_residual_sums_of_a_transformer_with_open_sizes(quantize, crumb, tmp
 # --- a packed file ---------------------------------------------------------------------------------------------------
 
 
-@engine_needed
 def test_a_packed_file_holds_the_same_integers(crumb, tmp_path, images):
     model = cnn(tmp_path / "m.onnx", 1)
     options = ["--weights", "int4:channel", "--activations", "uint8", "--data", images]

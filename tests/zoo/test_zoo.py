@@ -46,12 +46,18 @@ def test_what_networks_are_shown_follows_from_the_seed(network):
     assert any(not np.array_equal(a, b) for name in first for a, b in zip(first[name], other[name]))
 
 
+@pytest.fixture(autouse=True)
+def without_libtorch(monkeypatch):
+    """Samples run on the runtime, which knows all of these networks' operators."""
+    monkeypatch.setenv("CRUMB_ENGINE", "/nowhere/libcrumb_engine.so")
+
+
 # Not in the ordinary run: what takes a minute or more.
 HEAVY = {"paddle-recognizer", "dnsmos", "basic-pitch"}
 
 
 @pytest.mark.parametrize("network", [*named([name for name in zoo.NETWORKS if name not in HEAVY]), *(pytest.param(zoo.NETWORKS[name], marks=pytest.mark.slow, id=name) for name in sorted(HEAVY))])
-def test_w8a8_by_default(network, crumb_bin, engine, peers, tmp_path):
+def test_w8a8_by_default(network, crumb_bin, peers, tmp_path):
     model, drawn, measured, reference = look(network, tmp_path)
     data = zoo.write_data(network, drawn, tmp_path / "data")
     zoo.crumb_quantize(crumb_bin, model, tmp_path / "quantized.onnx", data)
@@ -61,7 +67,7 @@ def test_w8a8_by_default(network, crumb_bin, engine, peers, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", named(["paddle-recognizer", "paddle-detector"]))
-def test_w4a8_by_default(network, crumb_bin, engine, tmp_path):
+def test_w4a8_by_default(network, crumb_bin, tmp_path):
     model, drawn, measured, reference = look(network, tmp_path)
     data = zoo.write_data(network, drawn, tmp_path / "data")
     zoo.crumb_quantize(crumb_bin, model, tmp_path / "quantized.onnx", data, scheme="W4A8")

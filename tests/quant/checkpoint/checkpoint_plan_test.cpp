@@ -89,8 +89,9 @@ std::string naive_layer(const std::string& name) {
 }
 
 bool naive_match(const std::string& glob, const std::string& name) {
+  if (naive_glob(glob, name)) return true;
   const std::string layer = naive_layer(name);
-  return naive_glob(glob, name) || (!layer.empty() && naive_glob(glob, layer));
+  return !layer.empty() && naive_match(glob, layer);
 }
 
 /// The same plan from the sentences of recipe.h; nothing where a rule reaches nothing.
@@ -119,9 +120,15 @@ std::optional<std::vector<SpecOrKeep>> naive_plan(const std::vector<TensorEntry>
           if (role == Rule::Role::kEmbedding && roles[i] == TensorRole::kEmbedding) wanted = true;
         }
         if (rule.match.role.empty()) wanted = !rule.weights || named || roles[i] != TensorRole::kKept;
-        for (size_t k = 0; rule.weights && !naive_glob(pattern, tensors[i].name) && k < tensors.size(); ++k) {
-          const bool beside = naive_layer(tensors[k].name) == naive_layer(tensors[i].name);
-          if (beside && roles[k] != TensorRole::kKept && roles[i] == TensorRole::kKept) wanted = false;
+        if (rule.weights && roles[i] == TensorRole::kKept && !naive_glob(pattern, tensors[i].name)) {
+          bool by_bare_layer = false;
+          for (std::string at = naive_layer(tensors[i].name); !at.empty(); at = naive_layer(at)) {
+            bool has_weights = false;
+            for (size_t k = 0; k < tensors.size(); ++k)
+              has_weights |= roles[k] != TensorRole::kKept && tensors[k].name.starts_with(at + ".");
+            by_bare_layer |= naive_glob(pattern, at) && !has_weights;
+          }
+          wanted &= by_bare_layer;
         }
         if (rule.weights && !crumb::is_floating(tensors[i].dtype)) wanted = false;
         if (!wanted) continue;
@@ -241,15 +248,18 @@ TEST_CASE("plan: as a naive reading of the rules has it") {
       tensors.push_back(
           entry(name, dtype, below(4) == 0 ? std::vector<uint64_t>{8} : std::vector<uint64_t>{4, 8}));
     }
+    const auto some_layer = [&](std::string name) {
+      do name = naive_layer(name);
+      while (below(2) == 0 && !naive_layer(name).empty());
+      return name;
+    };
     const auto spec = [&] { return below(4) == 0 ? SpecOrKeep() : QuantSpec::parse(kSpecs[below(5)]); };
     Recipe recipe{.weights = spec(), .embeddings = spec()};
     for (unsigned i = below(4); i > 0; --i) {
       Rule rule{.weights = spec(), .optional = below(2) == 0};
       for (unsigned k = below(3); k > 0; --k) {
         const std::string& name = tensors[below(static_cast<unsigned>(tensors.size()))].name;
-        rule.match.name.push_back(below(2) == 0   ? kGlobs[below(8)]
-                                  : below(2) == 0 ? name
-                                                  : std::string(crumb::layer_of(name)));
+        rule.match.name.push_back(below(2) == 0 ? kGlobs[below(8)] : below(2) == 0 ? name : some_layer(name));
       }
       for (unsigned k = below(3); k > 0; --k) rule.match.role.push_back(static_cast<Rule::Role>(below(3)));
       if (rule.match.name.empty() && rule.match.role.empty()) rule.match.role = {Rule::Role::kAny};
