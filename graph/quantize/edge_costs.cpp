@@ -94,11 +94,26 @@ class EdgeCosts::Network {
     return {found.begin(), found.end()};
   }
 
+  /// With the nodes that make what an engine did not show: values that no input decides may be made before a run.
+  std::vector<std::size_t> with_unseen(const std::vector<std::size_t>& behind) const {
+    std::set<std::size_t> found(behind.begin(), behind.end());
+    std::vector<std::size_t> open = behind;
+    while (!open.empty()) {
+      const std::size_t node = open.back();
+      open.pop_back();
+      for (const std::string& value : graph_.nodes[node].inputs) {
+        const std::size_t maker = values_.contains(value) ? Links::kNone : links_.producer(value);
+        if (maker != Links::kNone && found.insert(maker).second) open.push_back(maker);
+      }
+    }
+    return {found.begin(), found.end()};
+  }
+
   /// The nodes behind edges as a graph whose inputs are what they take from others.
   Graph behind(const std::vector<PlannedEdge>& edges, std::vector<Tensor>& inputs) const {
     Graph part{.opsets = graph_.opsets};
     std::set<std::string> made, taken;
-    for (const std::size_t node : nodes_behind(edges)) {
+    for (const std::size_t node : with_unseen(nodes_behind(edges))) {
       part.nodes.push_back(graph_.nodes[node]);
       made.insert(graph_.nodes[node].outputs.begin(), graph_.nodes[node].outputs.end());
       taken.insert(graph_.nodes[node].inputs.begin(), graph_.nodes[node].inputs.end());
