@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "cli/quantize_graph.h"
 #include "cli/quantize_network.h"
+#include "cli/quantize_report.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
 #include "cli/target_network.h"
@@ -67,33 +68,27 @@ struct Outcome {
   }
 };
 
+QuantizeTotals totals_of(const QuantizeOptions& options, const Outcome& outcome) {
+  QuantizeTotals totals{.input = options.input,
+                        .output = options.output,
+                        .input_bytes = outcome.report.input_bytes,
+                        .output_bytes = outcome.report.output_bytes,
+                        .bits_per_weight = outcome.report.bits_per_weight,
+                        .seconds = {},
+                        .peak_bytes = outcome.peak_bytes,
+                        .foreseen = outcome.foreseen,
+                        .upper_bound = outcome.upper_bound};
+  if (!outcome.foreseen) totals.seconds = outcome.seconds;
+  return totals;
+}
+
 Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
-  const CheckpointReport& report = outcome.report;
-  Json json;
-  json["input"] = options.input;
-  json["output"] = options.output.empty() ? Json(nullptr) : Json(options.output);
-  json["input_bytes"] = report.input_bytes;
-  json["output_bytes"] = report.output_bytes;
-  json["bits_per_weight"] = report.bits_per_weight;
-  json["seconds"] = outcome.foreseen ? Json(nullptr) : Json(outcome.seconds);
-  json["peak_rss_bytes"] = outcome.peak_bytes;
-  json["dry_run"] = outcome.foreseen;
-  json["upper_bound"] = outcome.upper_bound;
+  Json json = json_of(totals_of(options, outcome));
   json["tensors"] = Json::array();
-  for (const TensorReport& tensor : report.tensors) {
-    const bool kept = tensor.spec.empty();
-    Json row;
-    row["name"] = tensor.name;
-    row["shape"] = tensor.shape;
-    row["dtype"] = dtype_name(tensor.dtype);
-    row["spec"] = kept ? Json(nullptr) : Json(tensor.spec);
-    row["bytes"] = tensor.bytes;
-    row["sqnr_db"] = outcome.measured(tensor) ? json_sqnr(tensor.sqnr_db) : Json(nullptr);
-    row["max_abs_error"] = outcome.measured(tensor) ? json_number(tensor.max_abs_error) : Json(nullptr);
-    row["kept_because"] = kept ? Json(tensor.kept_because) : Json(nullptr);
-    if (tensor.saturated_scales > 0) row["saturated_scales"] = tensor.saturated_scales;
-    json["tensors"].push_back(std::move(row));
-  }
+  for (const TensorReport& tensor : outcome.report.tensors)
+    json["tensors"].push_back(json_of(tensor, outcome.measured(tensor)));
+  for (const char* of_networks : {"stages", "activations", "biases", "outputs"})
+    json[of_networks] = Json::array();
   json["skipped"] = skipped_json(outcome.skipped);
   if (outcome.dequantized) json["dequantized"] = *outcome.dequantized;
   json["notes"] = outcome.notes;
@@ -138,17 +133,8 @@ void print_report(const QuantizeOptions& options, const Outcome& outcome) {
   if (outcome.foreseen) print_all(report.tensors);
   std::cout << (outcome.foreseen ? "dry run: " : "")
             << (options.output.empty() ? "the packed file" : options.output) << ": "
-            << (outcome.upper_bound ? "at most " : "") << megabytes(report.output_bytes) << " from "
-            << megabytes(report.input_bytes);
-  if (report.output_bytes > 0) {
-    const auto before = static_cast<double>(report.input_bytes),
-               after = static_cast<double>(report.output_bytes);
-    std::cout << " ("
-              << (after > before ? fixed(after / before, 2) + " times larger"
-                                 : fixed(before / after, 2) + " times smaller")
-              << ")";
-  }
-  std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, ";
+            << (outcome.upper_bound ? "at most " : "") << size_text(report.input_bytes, report.output_bytes)
+            << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, ";
   if (outcome.foreseen) {
     std::cout << "at most " << megabytes(outcome.peak_bytes) << " of memory\n"
               << (outcome.upper_bound ? "(bytes before zstd: the file will be smaller)\n" : "");

@@ -85,6 +85,15 @@ void write_output(const QuantizeGraph& wish, const Target& target, const Network
   for (const std::string& note : report.notes) notes.say(note);
 }
 
+/// A large ONNX file's weights lie beside it (graph/onnx/write.h).
+std::uint64_t bytes_of_output(const std::string& output) {
+  std::error_code unknown;
+  std::uint64_t bytes = fs::file_size(output);
+  if (const auto beside = fs::file_size(output + ".data", unknown); !is_packed(output) && !unknown)
+    bytes += beside;
+  return bytes;
+}
+
 /// At least: of QONNX every weight as a float, of QCDQ a byte of each.
 std::uint64_t bytes_written(const Graph& graph, Form form) {
   std::uint64_t bytes = 0;
@@ -190,6 +199,8 @@ void quantize_graph(const QuantizeGraph& wish) {
     graph::expect_room(wish.output, bytes_written(network.prepared(), target.form));
   if (!wish.dry_run) expect_memory(wish.input, network.prepared(), network.plan());
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
+  report.input_bytes = source.bytes();
+  if (source.checkpoint()) report.skipped = source.checkpoint()->skipped();
   std::unique_ptr<ptq::LayerFiles> layer_files;
   if (wish.dry_run) {
     report.plan = network.plan();
@@ -212,6 +223,7 @@ void quantize_graph(const QuantizeGraph& wish) {
     if (layer_files) layer_files->unlock();
     write_output(wish, target, source, quantized, network.recipe(), notes);
     if (layer_files) layer_files->finish();
+    report.output_bytes = bytes_of_output(wish.output);
     report.seconds = now_seconds() - start;
   }
   for (const std::string& note : report.plan.notes) notes.say(note);

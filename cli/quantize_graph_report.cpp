@@ -20,8 +20,9 @@ namespace {
 using graph::PlannedConstant;
 using graph::PlannedEdge;
 
-/// Bits of a constant that is not quantized yet.
-double bits_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape, std::size_t output_axis) {
+/// Of codes and scales.
+std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
+                           std::size_t output_axis) {
   std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
   if (output_axis > 0 && output_axis < sizes.size()) {
     const auto begin = sizes.begin();
@@ -29,18 +30,18 @@ double bits_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape, st
                 begin + static_cast<std::ptrdiff_t>(output_axis) + 1);
   }
   const auto layout = encoded_layout(spec.encoding(sizes), sizes);
-  return layout.ok() ? bits_per_weight(layout.value().total_bytes(), layout.value().matrix.size()) : 0;
+  return layout.ok() ? layout.value().total_bytes() : 0;
 }
 
 /// With the tensor in memory, in the order of the codes, which are decoded some at a time.
-double sqnr_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
+Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
   std::vector<float> values = tensor.to_floats();
   if (!std::ranges::is_sorted(made.axes))
     values = graph::permuted(values, tensor.shape(), graph::inverse(made.axes));
   const RowDecoder decoder(made.tensor->view());
   DistortionSum sum;
   sum.add_made(values, [&](std::uint64_t first, std::span<float> out) { decoder.flat_values(first, out); });
-  return sum.result().sqnr_db;
+  return sum.result();
 }
 
 double fraction(const graph::EdgeUse& use) {
@@ -51,14 +52,12 @@ bool is_finite(const graph::OutputAgreement& output) {
   return output.not_finite + output.not_finite_before == 0;
 }
 
-Json constant_json(const PlannedConstant& constant, const ConstantLine& line) {
-  Json json{{"name", constant.value}, {"node", constant.node}, {"shape", line.shape}};
-  json["spec"] = constant.spec ? Json(constant.spec->to_string()) : Json(nullptr);
+/// A row of `tensors`, and what only constants of a network have.
+Json constant_json(const PlannedConstant& constant, const TensorReport& tensor, bool is_measured) {
+  Json json = json_of(tensor, is_measured && constant.spec);
+  json["node"] = constant.node;
   json["output_axis"] = constant.spec ? Json(constant.output_axis) : Json(nullptr);
-  json["bits"] = constant.spec ? Json(line.bits) : Json(nullptr);
-  json["sqnr_db"] = line.sqnr_db ? json_sqnr(*line.sqnr_db) : Json(nullptr);
-  json["kept_because"] = constant.spec ? Json(nullptr) : Json(constant.kept_because);
-  if (line.saturated_scales > 0) json["saturated_scales"] = line.saturated_scales;
+  json["bits"] = constant.spec ? Json(bits_of(tensor)) : Json(nullptr);
   return json;
 }
 
@@ -107,11 +106,10 @@ void print_constants(const GraphReport& report) {
   std::vector<std::vector<std::string>> rows{{"weight", "of", "shape", "spec", "bits", "SQNR dB"}};
   for (std::size_t i = 0; i < report.constants.size(); ++i) {
     const PlannedConstant& constant = report.plan.constants[i];
-    const ConstantLine& line = report.constants[i];
+    const TensorReport& tensor = report.constants[i];
     if (!constant.spec) continue;
-    rows.push_back({constant.value, constant.node, graph::text_of(std::span(line.shape)),
-                    constant.spec->to_string(), fixed(line.bits, 3),
-                    line.sqnr_db ? fixed(*line.sqnr_db, 2) : "-"});
+    rows.push_back({constant.value, constant.node, shape_text(tensor.shape), tensor.spec,
+                    fixed(bits_of(tensor), 3), report.foreseen ? "-" : fixed(tensor.sqnr_db, 2)});
   }
   if (rows.size() > 1) print_table(rows);
   std::map<std::string, std::size_t> kept;
@@ -166,11 +164,19 @@ std::string text_of(const ptq::StageReport& stage) {
 void describe_constants(const graph::Graph& before, GraphReport& report, const graph::Graph* quantized) {
   for (const PlannedConstant& constant : report.plan.constants) {
     const graph::Tensor& tensor = before.initializers.at(constant.value);
-    ConstantLine line{.shape = tensor.shape()};
-    if (constant.spec) line.bits = bits_of(*constant.spec, tensor.shape(), constant.output_axis);
+    TensorReport line{.name = constant.value,
+                      .shape = {tensor.shape().begin(), tensor.shape().end()},
+                      .dtype = DType::kF32,
+                      .spec = constant.spec ? constant.spec->to_string() : "",
+                      .bytes = constant.spec
+                                   ? stored_bytes(*constant.spec, tensor.shape(), constant.output_axis)
+                                   : tensor.byte_count(),
+                      .kept_because = constant.spec ? "" : constant.kept_because};
     if (constant.spec && quantized) {
       const graph::QuantizedConstant& made = quantized->quantized.at(constant.value);
-      line.sqnr_db = sqnr_of(tensor, made);
+      const Distortion lost = distortion_of(tensor, made);
+      line.sqnr_db = lost.sqnr_db;
+      line.max_abs_error = lost.max_abs_error;
       made.tensor->release_codes();
       line.saturated_scales = made.tensor->saturated_scales;
     }
@@ -179,15 +185,25 @@ void describe_constants(const graph::Graph& before, GraphReport& report, const g
 }
 
 Json json_of(const GraphReport& report) {
-  Json json{{"input", report.input}};
-  json["output"] = report.output.empty() ? Json(nullptr) : Json(report.output);
-  json["dry_run"] = report.foreseen;
-  json["seconds"] = report.foreseen ? Json(nullptr) : Json(report.seconds);
-  json["peak_rss_bytes"] = report.foreseen ? Json(nullptr) : Json(peak_resident_bytes());
-  json["weights"] = Json::array();
-  for (std::size_t i = 0; i < report.constants.size(); ++i) {
-    json["weights"].push_back(constant_json(report.plan.constants[i], report.constants[i]));
+  QuantizeTotals totals{.input = report.input,
+                        .output = report.output,
+                        .input_bytes = report.input_bytes,
+                        .output_bytes = {},
+                        .bits_per_weight = bits_of(report.constants),
+                        .seconds = {},
+                        .peak_bytes = {},
+                        .foreseen = report.foreseen,
+                        .upper_bound = false};
+  if (!report.foreseen) {
+    totals.output_bytes = report.output_bytes;
+    totals.seconds = report.seconds;
+    totals.peak_bytes = peak_resident_bytes();
   }
+  Json json = json_of(totals);
+  json["tensors"] = Json::array();
+  for (std::size_t i = 0; i < report.constants.size(); ++i)
+    json["tensors"].push_back(constant_json(report.plan.constants[i], report.constants[i], !report.foreseen));
+  json["weights"] = json["tensors"];  // as 0.2 called them
   json["stages"] = Json::array();
   for (const ptq::StageReport& stage : report.stages) {
     Json layers = Json::array();
@@ -229,6 +245,7 @@ Json json_of(const GraphReport& report) {
            {"not_finite", output.not_finite}});
     }
   }
+  json["skipped"] = skipped_json(report.skipped);
   json["notes"] = report.notes;
   return json;
 }
@@ -259,11 +276,11 @@ void print(const GraphReport& report) {
       std::cout << "\n";
     }
   }
-  if (report.foreseen) {
-    std::cout << "dry run: nothing is written\n";
-  } else {
-    std::cout << printable(report.output) << " is written, " << fixed(report.seconds, 2) << " s\n";
-  }
+  std::cout << (report.foreseen ? "dry run: nothing is written" : printable(report.output) + ": ");
+  if (!report.foreseen) std::cout << size_text(report.input_bytes, report.output_bytes);
+  const double bits = bits_of(report.constants);
+  if (bits > 0) std::cout << ", " << fixed(bits, 3) << " bits per weight";
+  std::cout << (report.foreseen ? "\n" : ", " + fixed(report.seconds, 2) + " s\n");
 }
 
 }  // namespace crumb::cli

@@ -82,6 +82,15 @@ std::string text_of_other_floats(const Graph& graph) {
 
 }  // namespace
 
+std::uint64_t NetworkSource::bytes() const {
+  if (checkpoint()) return checkpoint()->input_bytes();
+  std::uint64_t sum = 0;
+  std::error_code unknown;
+  for (const fs::path& path : paths)
+    if (const auto size = fs::file_size(path, unknown); !unknown) sum += size;
+  return sum;
+}
+
 NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
   if (!models::is_checkpoint(input)) {
     NetworkSource source{

@@ -29,6 +29,8 @@ struct NetworkSource {
   std::set<std::string> left_out = {};       ///< tensors of a checkpoint that its network does not take
 
   const Checkpoint* checkpoint() const { return tensors ? tensors->checkpoint() : nullptr; }
+  /// Of a checkpoint's tensors' files, or of the graph's.
+  std::uint64_t bytes() const;
 };
 
 /// `why`: what asks for a network, where that is a checkpoint's. Throws Error where there is none.

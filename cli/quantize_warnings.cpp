@@ -63,13 +63,13 @@ std::vector<std::size_t> worst_edges(const GraphReport& report) {
 std::string worst_weights(const GraphReport& report) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < report.constants.size(); ++i)
-    if (report.constants[i].sqnr_db) order.push_back(i);
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return *report.constants[i].sqnr_db; });
+    if (report.plan.constants[i].spec) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return report.constants[i].sqnr_db; });
   order.resize(std::min(order.size(), kNamed));
   std::string text;
   for (const std::size_t i : order)
     text += (text.empty() ? "" : "; ") + quote_text(report.plan.constants[i].value) + " has " +
-            fixed(*report.constants[i].sqnr_db, 1) + " dB";
+            fixed(report.constants[i].sqnr_db, 1) + " dB";
   return text;
 }
 

@@ -52,15 +52,8 @@ void add_cost(const SweepOptions& options, const std::string& file, GridRow& row
 
 /// Of all weights that became codes.
 std::optional<double> bits_per_weight(const GraphReport& report) {
-  double bits = 0, weights = 0;
-  for (std::size_t i = 0; i < report.constants.size(); ++i) {
-    if (!report.plan.constants[i].spec) continue;
-    double size = 1;
-    for (const std::int64_t axis : report.constants[i].shape) size *= static_cast<double>(axis);
-    bits += report.constants[i].bits * size;
-    weights += size;
-  }
-  return weights > 0 ? std::optional(bits / weights) : std::nullopt;
+  const double bits = bits_of(report.constants);
+  return bits > 0 ? std::optional(bits) : std::nullopt;
 }
 
 std::string notes_of(const NetworkQuantization& network) {

@@ -213,6 +213,24 @@ def test_tensors_only_takes_the_file_for_a_checkpoint(crumb, tmp_path):
     assert "have no operators" in error
 
 
+def test_tensors_and_networks_are_reported_alike(quantize, crumb, tmp_path, images):
+    model = cnn(tmp_path / "m.onnx", "N")
+    network, _ = quantize(model, "--scheme", "W8A8", "--data", images)
+    tensors = json.loads(crumb("quantize", model, "--tensors-only", "-o", tmp_path / "t.crumb", "--weights", "int8", "--json").stdout)
+    assert network["schema"] == tensors["schema"] == 1 and tensors.keys() <= network.keys()
+    rows = {row["name"]: row for row in network["tensors"]}
+    assert network["weights"] == network["tensors"] and all(tensors["tensors"][0].keys() <= row.keys() for row in rows.values())
+    same = [row for row in tensors["tensors"] if row["spec"] and rows.get(row["name"], {}).get("spec") == row["spec"]]
+    assert same and all(rows[row["name"]]["bytes"] == row["bytes"] for row in same)
+    assert network["input_bytes"] == model.stat().st_size and network["output_bytes"] == (tmp_path / "q.onnx").stat().st_size
+    quantized = [row for row in rows.values() if row["spec"]]
+    numbers = sum(np.prod(row["shape"]) for row in quantized)
+    assert network["bits_per_weight"] == pytest.approx(8 * sum(row["bytes"] for row in quantized) / numbers)
+    dry = json.loads(crumb("quantize", model, "--dry-run", "--scheme", "W8A8", "--data", images, "--json").stdout)
+    assert dry["output_bytes"] is None and dry["bits_per_weight"] == pytest.approx(network["bits_per_weight"])
+    assert all(row["sqnr_db"] is None for row in dry["tensors"])
+
+
 # --- with calibration data -------------------------------------------------------------------------------------------
 
 
