@@ -66,45 +66,72 @@ constexpr auto kOfHls4ml = std::to_array<std::string_view>({"Conv",
 constexpr auto kUnmappedByFinn = std::to_array<std::string_view>(
     {"Pad", "Clip", "LeakyRelu", "PRelu", "Elu", "HardSigmoid", "ThresholdedRelu", "Softplus", "Softsign"});
 
-/// Why the profile's tool does not take the operator; empty where it does.
-std::string refusal(const Subject& subject, const Node& node) {
-  const bool opaque = std::ranges::any_of(
-      node.attributes, [](const auto& entry) { return std::holds_alternative<graph::Opaque>(entry.second); });
-  if (subject.is_for(Profile::kOnnxruntime)) {
-    if (is_one_of(kDomainsOfOnnxruntime, node.domain)) return "";
-    return "onnxruntime has no operators of domain " + quote_text(node.domain);
-  }
-  if (node.domain.empty() && (is_one_of(kControlFlow, node.op) || opaque))
-    return "control flow is not supported";
-  const bool general =
-      node.domain == kQonnxDomain && (graph::is_qonnx_operator(node.op) || is_one_of(kMoreOfQonnx, node.op));
-  const bool last = node.domain == kChannelsLastDomain && is_one_of(kChannelsLast, node.op);
-  const bool standard = node.domain.empty() || node.domain == "ai.onnx.ml";
-  if (subject.is_for(Profile::kQonnx)) {
-    if (general || last || standard) return "";
-    return "qonnx has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
-  }
-  if (subject.is_for(Profile::kFinn)) {
-    if (node.op == "FloatQuant" && general) return "FINN has no FloatQuant";
-    if (node.domain.empty() && is_one_of(kQuantizedOfOnnx, node.op)) {
-      return "FINN has no " + node.op + "; it takes Quant";
-    }
-    if (node.domain.empty() && is_one_of(kUnmappedByFinn, node.op))
-      return "FINN has no hardware layer for " + node.op;
-    if (node.is("Add") && node.inputs.size() == 2 && node.inputs[0] == node.inputs[1] &&
-        !subject.constant(node, 0))
-      return "FINN adds a value to itself wrongly; expected a Mul by 2";
-    if (last) return "FINN takes convolutions and pools with channels on axis 1, of ONNX's own domain";
-    if (general || standard || node.domain.starts_with("finn.custom_op.")) return "";
-    return "FINN has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
-  }
+/// What an operator is, as far as the tools ask.
+struct Kind {
+  explicit Kind(const Node& node)
+      : has_graphs(std::ranges::any_of(
+            node.attributes,
+            [](const auto& entry) { return std::holds_alternative<graph::Opaque>(entry.second); })),
+        is_control_flow(node.domain.empty() && (is_one_of(kControlFlow, node.op) || has_graphs)),
+        of_qonnx(node.domain == kQonnxDomain &&
+                 (graph::is_qonnx_operator(node.op) || is_one_of(kMoreOfQonnx, node.op))),
+        has_channels_last(node.domain == kChannelsLastDomain && is_one_of(kChannelsLast, node.op)),
+        is_standard(node.domain.empty() || node.domain == "ai.onnx.ml") {}
+
+  bool has_graphs, is_control_flow, of_qonnx, has_channels_last, is_standard;
+};
+
+constexpr const char* kNoControlFlow = "control flow is not supported";
+
+std::string refused_by_onnxruntime(const Subject&, const Node& node) {
+  if (is_one_of(kDomainsOfOnnxruntime, node.domain)) return "";
+  return "onnxruntime has no operators of domain " + quote_text(node.domain);
+}
+
+std::string refused_by_qonnx(const Subject&, const Node& node) {
+  const Kind kind(node);
+  if (kind.is_control_flow) return kNoControlFlow;
+  if (kind.of_qonnx || kind.has_channels_last || kind.is_standard) return "";
+  return "qonnx has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
+}
+
+std::string refused_by_finn(const Subject& subject, const Node& node) {
+  const Kind kind(node);
+  if (kind.is_control_flow) return kNoControlFlow;
+  if (node.op == "FloatQuant" && kind.of_qonnx) return "FINN has no FloatQuant";
+  if (node.domain.empty() && is_one_of(kQuantizedOfOnnx, node.op))
+    return "FINN has no " + node.op + "; it takes Quant";
+  if (node.domain.empty() && is_one_of(kUnmappedByFinn, node.op))
+    return "FINN has no hardware layer for " + node.op;
+  if (node.is("Add") && node.inputs.size() == 2 && node.inputs[0] == node.inputs[1] &&
+      !subject.constant(node, 0))
+    return "FINN adds a value to itself wrongly; expected a Mul by 2";
+  if (kind.has_channels_last)
+    return "FINN takes convolutions and pools with channels on axis 1, of ONNX's own domain";
+  if (kind.of_qonnx || kind.is_standard || node.domain.starts_with("finn.custom_op.")) return "";
+  return "FINN has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
+}
+
+std::string refused_by_hls4ml(const Subject& subject, const Node& node) {
+  const Kind kind(node);
+  if (kind.is_control_flow) return kNoControlFlow;
   if (node.is("MatMul") && subject.graph().rank_of(input_of(node, 0)).value_or(2) > 2)
     return "hls4ml takes a MatMul of two axes, found " +
            std::to_string(*subject.graph().rank_of(input_of(node, 0)));
-  if (is_integer_quantizer(node) || last) return "";
+  if (is_integer_quantizer(node) || kind.has_channels_last) return "";
   if (node.domain.empty() && is_one_of(kOfHls4ml, node.op)) return "";
   return "hls4ml's parser has no operator " + quote_text(node.op);
 }
+
+/// Why a tool does not take an operator; empty where it does.
+struct Consumer {
+  Profile profile;
+  std::string (*refusal)(const Subject&, const Node&);
+};
+constexpr Consumer kConsumers[] = {{Profile::kOnnxruntime, refused_by_onnxruntime},
+                                   {Profile::kQonnx, refused_by_qonnx},
+                                   {Profile::kFinn, refused_by_finn},
+                                   {Profile::kHls4ml, refused_by_hls4ml}};
 
 /// Version 1, or 2 where a Trunc has six inputs; nothing where Truncs of both kinds stand in one graph.
 std::optional<std::int64_t> version_needed(const Graph& graph) {
@@ -182,7 +209,10 @@ void float32(const Subject& subject, Report& report) {
 
 void operators(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
-    if (const std::string why = refusal(subject, node); !why.empty()) report.add(node, why);
+    for (const Consumer& consumer : kConsumers) {
+      if (!subject.is_for(consumer.profile)) continue;
+      if (const std::string why = consumer.refusal(subject, node); !why.empty()) report.add(node, why);
+    }
   }
 }
 

@@ -66,7 +66,7 @@ class Check {
 };
 
 /// What QuantizeLinear makes of a float, before Clip.
-std::int64_t quantized_linearly(float x, float scale, float zero, const IntegerBounds& container) {
+std::int64_t linear_code(float x, float scale, float zero, const IntegerBounds& container) {
   const double q = graph::rounded(x / scale, graph::QuantRounding::kHalfEven) + static_cast<double>(zero);
   return static_cast<std::int64_t>(
       std::clamp(q, static_cast<double>(container.low), static_cast<double>(container.high)));
@@ -136,8 +136,8 @@ std::optional<std::vector<std::int64_t>> codes_of(const Tensor& piece, const Int
   for (std::size_t i = 0; i < codes.size(); ++i, at.next()) {
     if (source.quantize) {
       if (std::isnan(floats[i])) return {};
-      codes[i] = quantized_linearly(floats[i], parameters.scale[at.at()], parameters.zero[at.at()],
-                                    bounds_of(source.container));
+      codes[i] = linear_code(floats[i], parameters.scale[at.at()], parameters.zero[at.at()],
+                             bounds_of(source.container));
     }
     codes[i] = std::clamp(codes[i], source.bounds.low, source.bounds.high);
   }
