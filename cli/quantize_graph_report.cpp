@@ -8,8 +8,9 @@
 #include "base/files/counted.h"
 #include "base/files/process_memory.h"
 #include "base/files/text.h"
+#include "graph/held_floats.h"
+#include "graph/output_first.h"
 #include "graph/quantized_constant.h"
-#include "graph/strided_index.h"
 #include "quant/distortion.h"
 #include "quant/quantized_tensor.h"
 #include "quant/quantizer.h"
@@ -35,12 +36,17 @@ std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t
 
 /// With the tensor in memory, in the order of the codes, which are decoded some at a time.
 Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
-  std::vector<float> values = tensor.to_floats();
-  if (!std::ranges::is_sorted(made.axes))
-    values = graph::permuted(values, tensor.shape(), graph::inverse(made.axes));
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 22;
+  const graph::HeldFloats values(tensor);
+  graph::OutputFirst stream(values.span(), {tensor.shape(), graph::output_axis_of(made.axes).value_or(0)});
   const RowDecoder decoder(made.tensor->view());
   DistortionSum sum;
-  sum.add_made(values, [&](std::uint64_t first, std::span<float> out) { decoder.flat_values(first, out); });
+  std::uint64_t at = 0;
+  for (std::span<const float> piece = stream.next(kPiece); !piece.empty(); piece = stream.next(kPiece)) {
+    sum.add_made(piece,
+                 [&](std::uint64_t first, std::span<float> out) { decoder.flat_values(at + first, out); });
+    at += piece.size();
+  }
   return sum.result();
 }
 
@@ -54,10 +60,10 @@ bool is_finite(const graph::OutputAgreement& output) {
 
 /// A row of `tensors`, and what only constants of a network have.
 Json constant_json(const PlannedConstant& constant, const TensorReport& tensor, bool is_measured) {
-  Json json = json_of(tensor, is_measured && constant.spec);
+  Json json = tensor_json(tensor, is_measured && constant.spec);
   json["node"] = constant.node;
   json["output_axis"] = constant.spec ? Json(constant.output_axis) : Json(nullptr);
-  json["bits"] = constant.spec ? Json(bits_of(tensor)) : Json(nullptr);
+  json["bits"] = constant.spec ? Json(bits_a_number(tensor)) : Json(nullptr);
   return json;
 }
 
@@ -109,7 +115,7 @@ void print_constants(const GraphReport& report) {
     const TensorReport& tensor = report.constants[i];
     if (!constant.spec) continue;
     rows.push_back({constant.value, constant.node, shape_text(tensor.shape), tensor.spec,
-                    fixed(bits_of(tensor), 3), report.foreseen ? "-" : fixed(tensor.sqnr_db, 2)});
+                    fixed(bits_a_number(tensor), 3), report.foreseen ? "-" : fixed(tensor.sqnr_db, 2)});
   }
   if (rows.size() > 1) print_table(rows);
   std::map<std::string, std::size_t> kept;
@@ -189,7 +195,7 @@ Json json_of(const GraphReport& report) {
                         .output = report.output,
                         .input_bytes = report.input_bytes,
                         .output_bytes = {},
-                        .bits_per_weight = bits_of(report.constants),
+                        .bits_per_weight = bits_a_weight(report.constants),
                         .seconds = {},
                         .peak_bytes = {},
                         .foreseen = report.foreseen,
@@ -199,7 +205,7 @@ Json json_of(const GraphReport& report) {
     totals.seconds = report.seconds;
     totals.peak_bytes = peak_resident_bytes();
   }
-  Json json = json_of(totals);
+  Json json = totals_json(totals);
   json["tensors"] = Json::array();
   for (std::size_t i = 0; i < report.constants.size(); ++i)
     json["tensors"].push_back(constant_json(report.plan.constants[i], report.constants[i], !report.foreseen));
@@ -278,7 +284,7 @@ void print(const GraphReport& report) {
   }
   std::cout << (report.foreseen ? "dry run: nothing is written" : printable(report.output) + ": ");
   if (!report.foreseen) std::cout << size_text(report.input_bytes, report.output_bytes);
-  const double bits = bits_of(report.constants);
+  const double bits = bits_a_weight(report.constants);
   if (bits > 0) std::cout << ", " << fixed(bits, 3) << " bits per weight";
   std::cout << (report.foreseen ? "\n" : ", " + fixed(report.seconds, 2) + " s\n");
 }

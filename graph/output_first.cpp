@@ -1,0 +1,74 @@
+#include "graph/output_first.h"
+
+#include <algorithm>
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::uint64_t kOutputsAtOnce =
+    16;  // neighbours in the constant where nothing is behind: a line of the cache
+
+}  // namespace
+
+OutputOrder::OutputOrder(std::span<const std::int64_t> shape, std::size_t output_axis) {
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    std::uint64_t& size = axis < output_axis ? before : axis == output_axis ? outputs : behind;
+    size *= static_cast<std::uint64_t>(shape[axis]);
+  }
+}
+
+/// Calls move(place in the constant, place among the elements, elements that lie together) for all of them, of several outputs side by
+/// side where these are neighbours in the constant.
+template <class Move>
+void OutputOrder::walk(std::uint64_t first, std::uint64_t count, const Move& move) const {
+  if (count == 0) return;
+  const std::uint64_t end = first + count;
+  const auto part = [&](std::uint64_t output, std::uint64_t from, std::uint64_t to) {  // of one output
+    while (from < to) {
+      const std::uint64_t run = std::min(to - from, behind - from % behind);
+      move((from / behind * outputs + output) * behind + from % behind, output * row() + from - first, run);
+      from += run;
+    }
+  };
+  std::uint64_t at = first;
+  if (const std::uint64_t begun = at % row(); begun != 0) {
+    const std::uint64_t to = std::min(row(), begun + end - at);
+    part(at / row(), begun, to);
+    at += to - begun;
+  }
+  while (end - at >= row()) {
+    const std::uint64_t output = at / row(), several = std::min(kOutputsAtOnce, (end - at) / row());
+    for (std::uint64_t p = 0; p < before; ++p)
+      for (std::uint64_t o = output; o < output + several; ++o)
+        move((p * outputs + o) * behind, o * row() + p * behind - first, behind);
+    at += several * row();
+  }
+  if (at < end) part(at / row(), 0, end - at);
+}
+
+void OutputOrder::take(std::span<const float> from, std::uint64_t first, std::span<float> to) const {
+  walk(first, to.size(), [&](std::uint64_t constant, std::uint64_t element, std::uint64_t run) {
+    std::copy_n(from.data() + constant, run, to.data() + element);
+  });
+}
+
+void OutputOrder::put(std::span<const float> from, std::uint64_t first, std::span<float> to) const {
+  walk(first, from.size(), [&](std::uint64_t constant, std::uint64_t element, std::uint64_t run) {
+    std::copy_n(from.data() + element, run, to.data() + constant);
+  });
+}
+
+std::span<const float> OutputFirst::next(std::uint64_t count) {
+  const std::uint64_t size = std::min(count, order_.size() - at_);
+  if (order_.before == 1) {  // as they lie
+    const std::span<const float> piece = values_.subspan(at_, size);
+    at_ += size;
+    return piece;
+  }
+  piece_.resize(size);
+  order_.take(values_, at_, piece_);
+  at_ += size;
+  return piece_;
+}
+
+}  // namespace crumb::graph
