@@ -10,7 +10,7 @@
 namespace crumb::bench {
 namespace {
 
-constexpr const char* kScript = CRUMB_SOURCE_DIR "/bench/lm.py";
+constexpr const char* kLmScript = CRUMB_SOURCE_DIR "/bench/lm.py";
 
 template <class Items, class Text>
 std::string joined(const Items& items, const Text& text) {
@@ -24,7 +24,7 @@ std::string joined(const Items& items, const Text& text) {
 void lm_bench(const Options& options) {
   std::vector<std::string> arguments = {
       python_of(options),
-      kScript,
+      kLmScript,
       crumb_beside(options),
       options.input,
       "--threads",

@@ -32,7 +32,7 @@ void name_codes(std::map<std::string, std::string>& files, const graph::Graph& g
     Recipe codes = recipe_of_codes(graph);
     recipe.weights = codes.weights;
     recipe.embeddings = codes.embeddings;
-    std::erase_if(recipe.rules, [](const Rule& rule) { return !rule.leaves_weights; });
+    std::erase_if(recipe.rules, [](const crumb::Rule& rule) { return !rule.leaves_weights; });
     recipe.rules.insert(recipe.rules.end(), codes.rules.begin(), codes.rules.end());
   });
 }

@@ -83,10 +83,10 @@ QuantizeTotals totals_of(const QuantizeOptions& options, const Outcome& outcome)
 }
 
 Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
-  Json json = json_of(totals_of(options, outcome));
+  Json json = totals_json(totals_of(options, outcome));
   json["tensors"] = Json::array();
   for (const TensorReport& tensor : outcome.report.tensors)
-    json["tensors"].push_back(json_of(tensor, outcome.measured(tensor)));
+    json["tensors"].push_back(tensor_json(tensor, outcome.measured(tensor)));
   for (const char* of_networks : {"stages", "activations", "biases", "outputs"})
     json[of_networks] = Json::array();
   json["skipped"] = skipped_json(outcome.skipped);

@@ -16,7 +16,7 @@ Json json_or_null(const std::optional<T>& value) {
 
 }  // namespace
 
-Json json_of(const QuantizeTotals& totals) {
+Json totals_json(const QuantizeTotals& totals) {
   Json json{{"schema", kQuantizeSchema}, {"input", totals.input}};
   json["output"] = totals.output.empty() ? Json(nullptr) : Json(totals.output);
   json["input_bytes"] = totals.input_bytes;
@@ -29,7 +29,7 @@ Json json_of(const QuantizeTotals& totals) {
   return json;
 }
 
-Json json_of(const TensorReport& tensor, bool is_measured) {
+Json tensor_json(const TensorReport& tensor, bool is_measured) {
   const bool kept = tensor.spec.empty();
   Json row{{"name", tensor.name}, {"shape", tensor.shape}, {"dtype", dtype_name(tensor.dtype)}};
   row["spec"] = kept ? Json(nullptr) : Json(tensor.spec);
@@ -49,12 +49,12 @@ std::string size_text(std::uint64_t before, std::uint64_t after) {
          (is > was ? fixed(is / was, 2) + " times larger" : fixed(was / is, 2) + " times smaller") + ")";
 }
 
-double bits_of(const TensorReport& tensor) {
+double bits_a_number(const TensorReport& tensor) {
   const double numbers = numbers_of(tensor);
   return numbers > 0 ? 8 * static_cast<double>(tensor.bytes) / numbers : 0;
 }
 
-double bits_of(const std::vector<TensorReport>& tensors) {
+double bits_a_weight(const std::vector<TensorReport>& tensors) {
   double bytes = 0, numbers = 0;
   for (const TensorReport& tensor : tensors) {
     if (tensor.spec.empty()) continue;

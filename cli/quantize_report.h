@@ -27,18 +27,18 @@ struct QuantizeTotals {
 };
 
 /// The object, without tensors.
-Json json_of(const QuantizeTotals& totals);
+Json totals_json(const QuantizeTotals& totals);
 
 /// A row of `tensors`. Errors are null unless they are measured.
-Json json_of(const TensorReport& tensor, bool is_measured);
+Json tensor_json(const TensorReport& tensor, bool is_measured);
 
 /// "22.71 MB from 90.87 MB (4.00 times smaller)"; without what is in parentheses where there is nothing.
 std::string size_text(std::uint64_t before, std::uint64_t after);
 
 /// Stored bits a number, by bytes of codes and scales; 0 of no numbers.
-double bits_of(const TensorReport& tensor);
+double bits_a_number(const TensorReport& tensor);
 
 /// The same of all that was quantized.
-double bits_of(const std::vector<TensorReport>& tensors);
+double bits_a_weight(const std::vector<TensorReport>& tensors);
 
 }  // namespace crumb::cli

@@ -52,7 +52,7 @@ void add_cost(const SweepOptions& options, const std::string& file, GridRow& row
 
 /// Of all weights that became codes.
 std::optional<double> bits_per_weight(const GraphReport& report) {
-  const double bits = bits_of(report.constants);
+  const double bits = bits_a_weight(report.constants);
   return bits > 0 ? std::optional(bits) : std::nullopt;
 }
 

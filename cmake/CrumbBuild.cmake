@@ -33,7 +33,7 @@ endif()
 # crumb_together(TARGET): most of a translation unit's time goes into headers, so the files of a folder are compiled at most
 # this many at a time, as one; what they keep to themselves needs names that differ. Kernels (files of one instruction set)
 # and files with definitions of their own stay alone. With 1 every file does, which shows missing includes (preset tsan).
-set(CRUMB_TOGETHER 8 CACHE STRING "Source files of a folder that are compiled as one")
+set(CRUMB_TOGETHER 32 CACHE STRING "Source files of a folder that are compiled as one")
 function(crumb_together target)
   if(CRUMB_TOGETHER LESS 2)
     return()

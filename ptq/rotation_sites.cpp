@@ -48,13 +48,13 @@ bool is_norm(const Graph& graph, const Node& node) {
 }
 
 /// One site on the way; what stands in its way is thrown.
-class Search {
+class SiteSearch {
  public:
   struct Obstacle {
     std::string why;
   };
 
-  Search(const Graph& graph, const Links& links, std::string value, std::size_t size)
+  SiteSearch(const Graph& graph, const Links& links, std::string value, std::size_t size)
       : graph_(graph), links_(links) {
     site_.value = std::move(value);
     site_.size = size;
@@ -137,9 +137,9 @@ class Search {
   std::map<std::string, std::set<std::pair<std::size_t, std::size_t>>> users_;  ///< of constants
 };
 
-class StreamSearch : public Search {
+class StreamSearch : public SiteSearch {
  public:
-  using Search::Search;
+  using SiteSearch::SiteSearch;
 
   /// Everything that hangs together with its value.
   void run() {
@@ -241,9 +241,9 @@ class StreamSearch : public Search {
   std::vector<std::string> open_;
 };
 
-class HeadSearch : public Search {
+class HeadSearch : public SiteSearch {
  public:
-  using Search::Search;
+  using SiteSearch::SiteSearch;
 
   void run(std::size_t attention) {
     const Node& node = graph_.nodes[attention];
@@ -316,7 +316,7 @@ RotationSites residual_streams(const Graph& graph) {
     try {
       search.run();
       found.sites.push_back(search.take());
-    } catch (const Search::Obstacle& obstacle) {
+    } catch (const SiteSearch::Obstacle& obstacle) {
       found.refusals.push_back(obstacle.why);
     }
     seen.insert(search.reached().begin(), search.reached().end());
@@ -334,7 +334,7 @@ RotationSites attention_heads(const Graph& graph) {
     try {
       search.run(i);
       found.sites.push_back(search.take());
-    } catch (const Search::Obstacle& obstacle) {
+    } catch (const SiteSearch::Obstacle& obstacle) {
       found.refusals.push_back(obstacle.why);
     }
   }
@@ -361,12 +361,12 @@ std::vector<RotationSite> values_before_products(const Graph& graph, std::size_t
     if (!channels || *channels % block != 0 || graph.constant(value) || links.is_output(value) ||
         links.producer(value) == Links::kNone)
       continue;
-    Search search(graph, links, value, block);
+    SiteSearch search(graph, links, value, block);
     try {
       for (const std::size_t index : links.consumers(value))
-        if (!search.turn_taker(index, value, *channels / block)) Search::stop("");
+        if (!search.turn_taker(index, value, *channels / block)) SiteSearch::stop("");
       found.push_back(search.take());
-    } catch (const Search::Obstacle&) {
+    } catch (const SiteSearch::Obstacle&) {
       continue;
     }
   }

@@ -31,10 +31,10 @@ std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
   return "whose axes are not those of one matrix for each sample";
 }
 
-class Reasons {
+class UnroundedReasons {
  public:
   /// parts: of open layers beside them alone; null: of all.
-  Reasons(const Setting& setting, const RoundedParts* parts) : setting_(setting) {
+  UnroundedReasons(const Setting& setting, const RoundedParts* parts) : setting_(setting) {
     for (std::size_t i = 0; i < setting.plan.constants.size(); ++i) {
       const PlannedConstant& constant = setting.plan.constants[i];
       const bool is_left = parts && std::ranges::find(parts->left, i) != parts->left.end();
@@ -92,12 +92,12 @@ class Reasons {
 }  // namespace
 
 std::string reasons_of_unrounded_layers(const Setting& setting) {
-  const std::string text = Reasons(setting, nullptr).text();
+  const std::string text = UnroundedReasons(setting, nullptr).text();
   return text.empty() ? text : ": " + text;
 }
 
 std::string layers_beside(const RoundedParts& parts, const Setting& setting) {
-  return Reasons(setting, &parts).text();
+  return UnroundedReasons(setting, &parts).text();
 }
 
 }  // namespace crumb::ptq

@@ -17,11 +17,11 @@ struct Block {
   std::size_t first_column, columns;
 };
 
-class Search {
+class WeighedSearch {
  public:
   /// `weights`: for each group of so many rows.
-  Search(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,
-         std::span<const Eigen::VectorXd> weights)
+  WeighedSearch(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,
+                std::span<const Eigen::VectorXd> weights)
       : scales_(scales),
         range_(range),
         rows_(rows),
@@ -91,7 +91,7 @@ void find(FixedScales& scales, RowRange range, std::span<const float> rows, std:
   const std::size_t end_row = range.first + range.count;
   const std::size_t bands = (range.count + height - 1) / height;
   parallel_for(bands, 1, threads, [&](std::size_t begin, std::size_t end) {
-    Search search(scales, range, rows, rows_of_group, weights);
+    WeighedSearch search(scales, range, rows, rows_of_group, weights);
     for (std::size_t band = begin; band < end; ++band) {
       const std::size_t first = range.first + band * height;
       for (std::size_t column = 0; column < columns; column += width)

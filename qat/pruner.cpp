@@ -22,7 +22,7 @@ bool has_zero(const QuantSpec& spec) {
                      [](float value) { return value == 0; });
 }
 
-at::Tensor on_cpu(const at::Tensor& tensor, at::ScalarType type) {
+at::Tensor cpu_copy(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.detach().to(at::kCPU, type).contiguous();
 }
 
@@ -111,8 +111,8 @@ class PruneGroup : public torch::nn::Module {
     std::vector<at::Tensor> weights, masks;
     std::vector<PruneLayer> layers;
     for (const Member& member : members_) {
-      weights.push_back(on_cpu(member.weight.latent.permute(member.weight.to_rows), at::kFloat));
-      masks.push_back(on_cpu(member.kept, at::kBool).clone());
+      weights.push_back(cpu_copy(member.weight.latent.permute(member.weight.to_rows), at::kFloat));
+      masks.push_back(cpu_copy(member.kept, at::kBool).clone());
       if (!at::isfinite(weights.back()).all().item<bool>()) {
         throw Error("the weights of " + quote_text(member.weight.name) +
                     " hold inf or NaN; only finite values can be pruned");

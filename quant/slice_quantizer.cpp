@@ -19,8 +19,8 @@
 namespace crumb {
 namespace {
 
-constexpr uint64_t kPieceValues = 1 << 16;  // values a thread takes at a time
-constexpr uint64_t kCodesUnit = 8;          // codes that end on a whole byte, whatever their bits
+constexpr uint64_t kThreadValues = 1 << 16;  // values a thread takes at a time
+constexpr uint64_t kCodesUnit = 8;           // codes that end on a whole byte, whatever their bits
 
 bool is_one_block(const EncodedLayout& layout) { return layout.blocks() == 1; }
 
@@ -113,7 +113,7 @@ class Run {
     values_.rewind();
     for (auto x = values_.next(slice_values_); !x.empty(); x = values_.next(slice_values_)) {
       check_interrupt();
-      parallel_for(x.size(), kPieceValues, options_.threads, [&](size_t begin, size_t end) {
+      parallel_for(x.size(), kThreadValues, options_.threads, [&](size_t begin, size_t end) {
         const uint32_t bits = loops().absmax_bits(x.data() + begin, end - begin);
         uint32_t seen = most;
         while (bits > seen && !most.compare_exchange_weak(seen, bits)) {
@@ -158,7 +158,7 @@ class Run {
 
   void fit_blocks(const Slice& slice) {
     fits_.resize(slice.bands * slice.blocks_per_row);
-    parallel_for(fits_.size(), 1 + kPieceValues / (encoding_.block_rows * encoding_.block_cols),
+    parallel_for(fits_.size(), 1 + kThreadValues / (encoding_.block_rows * encoding_.block_cols),
                  options_.threads, [&](size_t begin, size_t end) {
                    check_interrupt();
                    for (size_t block = begin; block < end; ++block) fit_block(slice, block);
@@ -216,7 +216,7 @@ class Run {
     const bool fitted = is_one_block(out_.layout) || spec_.number->learned;
     EncodedLayout layout = slice_layout(slice);
     codes_.resize(layout.codes_bytes);
-    const uint64_t row_grain = std::max<uint64_t>(1, kPieceValues / slice.cols);
+    const uint64_t row_grain = std::max<uint64_t>(1, kThreadValues / slice.cols);
     if (fitted || slice.bands < 4) {
       // Few bands: all scales first, then all rows.
       if (fitted) {
@@ -229,7 +229,7 @@ class Run {
     } else {
       // Each band while it is in the cache.
       fits_.resize(slice.bands * slice.blocks_per_row);
-      const uint64_t grain = std::max<uint64_t>(1, kPieceValues / (encoding_.block_rows * slice.cols));
+      const uint64_t grain = std::max<uint64_t>(1, kThreadValues / (encoding_.block_rows * slice.cols));
       parallel_for(slice.bands, grain, options_.threads, [&](size_t begin, size_t end) {
         check_interrupt();
         for (size_t band = begin; band < end; ++band) {
@@ -276,7 +276,7 @@ class Run {
       for_slices([&](const Slice& slice) {
         recall_fits(slice);
         scaled.resize(slice.rows * slice.cols);
-        parallel_for(slice.rows, std::max<uint64_t>(1, kPieceValues / slice.cols), options_.threads,
+        parallel_for(slice.rows, std::max<uint64_t>(1, kThreadValues / slice.cols), options_.threads,
                      [&](size_t begin, size_t end) {
                        for (size_t row = begin; row < end; ++row) scale_row(slice, row, scaled.data());
                      });

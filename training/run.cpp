@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using tasks::TrainOutcome;
 using tasks::TrainRequest;
 
-constexpr double kKeepSeconds = 5;
+constexpr double kStateSeconds = 5;
 constexpr std::size_t kMostReportBytes = std::size_t{1} << 24;
 
 void write_weights(const fs::path& path, const TrainOutcome& outcome) {
@@ -177,7 +177,7 @@ class Keeper {
   bool is_due() {
     ++steps_;
     if (every_ > 0) return steps_ % every_ == 0;
-    return now_seconds() - last_ >= kKeepSeconds;
+    return now_seconds() - last_ >= kStateSeconds;
   }
   void keep(const std::string& state) {
     CheckedFileWriter file(path_);

@@ -75,7 +75,7 @@ MadeConstant mapped(ElementType type, const ConstantValue& x, Function f) {
   return round_to(type, made.values) ? MadeConstant(std::move(made)) : MadeConstant();
 }
 
-MadeConstant clipped(ElementType type, const Node& node, const ConstantInputs& in) {
+MadeConstant clipped_constant(ElementType type, const Node& node, const ConstantInputs& in) {
   const double most = type == ElementType::kFloat    ? std::numeric_limits<float>::max()
                       : type == ElementType::kDouble ? std::numeric_limits<double>::max()
                                                      : INFINITY;
@@ -119,7 +119,7 @@ MadeConstant remainders(ElementType type, const Node& node, const ConstantValue&
 }
 
 /// Where of whole numbers: of each place one of the two is zero, and the other what is chosen.
-MadeConstant chosen(ElementType type, const ConstantInputs& in) {
+MadeConstant chosen_constant(ElementType type, const ConstantInputs& in) {
   if (!is_integer(type) || in.size() != 3 || !in[1] || !in[2]) return {};
   const MadeConstant first =
       combined(type, *in[0], *in[1], [](double c, double x) { return c != 0 ? x : 0; });
@@ -156,8 +156,8 @@ MadeConstant cast_to(ElementType type, const ConstantValue& x) {
 
 MadeConstant computed_by(ElementType type, const Node& node, const ConstantInputs& in) {
   if (!is_computed_here(type)) return {};
-  if (node.op == "Clip") return clipped(type, node, in);
-  if (node.op == "Where") return chosen(type, in);
+  if (node.op == "Clip") return clipped_constant(type, node, in);
+  if (node.op == "Where") return chosen_constant(type, in);
   if (node.op == "Mod")
     return in.size() == 2 && in[1] ? remainders(type, node, *in[0], *in[1]) : MadeConstant();
   return in.size() >= 2 && in[1] ? of_two(type, node.op, *in[0], *in[1]) : of_one(type, node.op, *in[0]);

@@ -70,7 +70,7 @@ MadeConstant gathered(const Node& node, const ConstantValue& x, const ConstantVa
 }
 
 /// Vectors behind each other.
-MadeConstant concatenated(const ConstantInputs& in) {
+MadeConstant concatenated_constant(const ConstantInputs& in) {
   ConstantValue made;
   for (const ConstantInput& part : in) {
     if (!part || part->shape.size() != 1) return {};
@@ -152,7 +152,7 @@ MadeConstant constant_made_by(const Graph& graph, const Node& node, const Consta
   if (op == "Cast") {
     return cast_to(element_type_of(node.int_or("to", 0)).value_or(ElementType::kUnknown), *in[0]);
   }
-  if (op == "Concat") return concatenated(in);
+  if (op == "Concat") return concatenated_constant(in);
   if (op == "Slice") return sliced(node, in);
   if (op == "Gather" && in.size() == 2 && in[1]) return gathered(node, *in[0], *in[1]);
   if (op == "DequantizeLinear") return dequantized_linearly(graph, node, in);

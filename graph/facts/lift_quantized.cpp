@@ -19,7 +19,7 @@ using Ints = std::vector<std::int64_t>;
 
 constexpr int kMostFollowers = 2;  // Reshape and Transpose
 
-QuantOperand operand(const ConstantValue& value) {
+QuantOperand as_operand(const ConstantValue& value) {
   return {.values = value.values, .shape = value.shape, .wide = value.wide};
 }
 
@@ -147,8 +147,8 @@ class Lifter {
     if (!data || !scale || !zero || !bits || !mode) return {};
     const IntegerFormat format{
         .bits = *bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
-    auto found =
-        with(quantize(operand(*data), operand(*scale), operand(*zero), format, *mode), *data, *scale, &*zero);
+    auto found = with(quantize(as_operand(*data), as_operand(*scale), as_operand(*zero), format, *mode),
+                      *data, *scale, &*zero);
     if (!found) return {};
     std::vector<float>& zeros = found->elements.zero;
     const auto codes = integer_format(*bits, format.is_signed, format.narrow, zeros);
@@ -159,7 +159,7 @@ class Lifter {
   std::optional<Found> bipolar_quant(const Node& node) const {
     const auto data = input(node, 0), scale = input(node, 1);
     if (!data || !scale) return {};
-    return with_format(with(quantize_bipolar(operand(*data), operand(*scale)), *data, *scale, nullptr),
+    return with_format(with(quantize_bipolar(as_operand(*data), as_operand(*scale)), *data, *scale, nullptr),
                        CodeFormat{.number = find_number_format("binary")});
   }
 
@@ -177,7 +177,7 @@ class Lifter {
                              .has_nan = node.int_or("has_nan", 0) != 0,
                              .saturates = node.int_or("saturation", 1) != 0};
     return with_format(
-        with(quantize_float(operand(*data), operand(*scale), format, *mode), *data, *scale, nullptr),
+        with(quantize_float(as_operand(*data), as_operand(*scale), format, *mode), *data, *scale, nullptr),
         minifloat_format(format));
   }
 

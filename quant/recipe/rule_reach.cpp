@@ -121,12 +121,13 @@ class RuleReach {
     return !is_by_kind(rule) || (subjects_.is_kind && subjects_.is_kind(rule.match, node));
   }
 
-  /// Whether the rule is meant for a tensor that its pattern matches, whatever the type of its elements.
-  bool reaches(const Rule& rule, std::size_t index, const Hit& hit) const {
-    const RuleSubjects::Tensor& tensor = subjects_.tensors[index];
-    if (is_by_kind(rule) &&
-        std::ranges::none_of(tensor.users, [&](std::size_t node) { return is_of_kind(rule, node); }))
-      return false;
+  bool is_of_kind(const Rule& rule, const RuleSubjects::Tensor& tensor) const {
+    return !is_by_kind(rule) ||
+           std::ranges::any_of(tensor.users, [&](std::size_t node) { return is_of_kind(rule, node); });
+  }
+
+  /// Whether the rule is meant for a tensor that it matches, whatever the type of its elements.
+  static bool reaches(const Rule& rule, const RuleSubjects::Tensor& tensor, const Hit& hit) {
     if (rule.match.role.empty()) return hit.in_full || rule.skips() || is_weight(tensor);
     if (!hit.by_name && !rule.skips() && !is_weight(tensor)) return false;
     return std::ranges::any_of(rule.match.role, [&](Rule::Role role) {
@@ -149,16 +150,15 @@ class RuleReach {
     }
     std::optional<std::size_t> first;
     for (const auto& [index, hit] : hits.tensors) {
-      if (is_by_kind(rule) && std::ranges::none_of(subjects_.tensors[index].users,
-                                                   [&](std::size_t node) { return is_of_kind(rule, node); }))
-        continue;
+      const RuleSubjects::Tensor& tensor = subjects_.tensors[index];
+      if (!is_of_kind(rule, tensor)) continue;
       ++matched;
       if (!first) first = index;
-      if (!reaches(rule, index, hit)) continue;
+      if (!reaches(rule, tensor, hit)) continue;
       if (effects_.tensor(reached, index)) {
         ++taken;
       } else {
-        unfit += !subjects_.tensors[index].is_floating;
+        unfit += !tensor.is_floating;
       }
     }
     if (taken > 0 || rule.optional || hits.is_left_out) return;

@@ -15,7 +15,7 @@ namespace crumb::runtime {
 namespace {
 
 /// An operand as doubles, with its shape.
-struct Operand {
+struct QonnxOperand {
   std::vector<double> values;
   Ints shape;
   bool wide = false;
@@ -27,9 +27,9 @@ struct Operand {
   }
 };
 
-Operand operand(const Call& call, std::size_t i) {
+QonnxOperand operand(const Call& call, std::size_t i) {
   const Array& x = call.in(i);
-  Operand made{.values = {}, .shape = x.shape()};
+  QonnxOperand made{.values = {}, .shape = x.shape()};
   made.wide = x.carrier() == Carrier::kDouble || x.carrier() == Carrier::kInt32 ||
               x.carrier() == Carrier::kInt64 || x.carrier() == Carrier::kUint32 ||
               x.carrier() == Carrier::kUint64;
@@ -76,7 +76,7 @@ Kernel quant(const NodeFacts& facts) {
   graph::IntegerFormat format{.is_signed = facts.int_or("signed", 1) != 0,
                               .narrow = facts.int_or("narrow", 0) != 0};
   return [format, mode = rounding_of(facts)](Call& call) {
-    const Operand bits = operand(call, 3);
+    const QonnxOperand bits = operand(call, 3);
     graph::IntegerFormat own = format;
     own.bits = bits.number(call);
     own.wide = bits.wide;
@@ -146,7 +146,7 @@ Kernel truncation(const NodeFacts& facts) {
     graph::IntegerFormat own = format;
     own.bits = operand(call, 5).number(call);
     const auto low = static_cast<float>(own.lower()), high = static_cast<float>(own.upper());
-    const Operand scale = operand(call, 1);
+    const QonnxOperand scale = operand(call, 1);
     const auto before = static_cast<float>(scale.number(call));
     with_parameters(call, 4, 2, [&](float x, float after, float zero) {
       const auto by = static_cast<float>(std::exp2(std::nearbyint(std::log2(double{after / before}))));

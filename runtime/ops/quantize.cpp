@@ -80,7 +80,7 @@ std::vector<float> zeros_of(const Call& call, const Array& scale) {
 }
 
 /// The types that values are quantized to.
-bool is_made(ElementType type) { return graph::is_integer(type) && graph::info(type).bits <= 16; }
+bool is_stored_type(ElementType type) { return graph::is_integer(type) && graph::info(type).bits <= 16; }
 
 struct Bounds {
   float low, high;
@@ -96,12 +96,12 @@ Kernel quantize_linear(const NodeFacts& facts) {
   const std::int64_t axis = facts.int_or("axis", 1), block = facts.int_or("block_size", 0);
   const auto wanted = graph::element_type_of(facts.int_or("output_dtype", 0));
   const ElementType stated = facts.node.has_input(2) ? facts.type(2) : wanted.value_or(ElementType::kUint8);
-  if (stated != ElementType::kUnknown && !is_made(stated))
+  if (stated != ElementType::kUnknown && !is_stored_type(stated))
     facts.fail("to " + std::string(graph::name_of(stated)) + " is not there");
   return [=](Call& call) {
     const Array &x = call.in(0), &scale = call.in(1);
     const ElementType type = call.has(2) ? call.in(2).type() : wanted.value_or(ElementType::kUint8);
-    if (!is_made(type)) call.fail("cannot quantize to " + std::string(graph::name_of(type)));
+    if (!is_stored_type(type)) call.fail("cannot quantize to " + std::string(graph::name_of(type)));
     const ScaleIndex index = index_of(call, x, scale, axis, block);
     const std::vector<float> zeros = zeros_of(call, scale);
     const auto values = call.floats(0), scales = call.floats(1);

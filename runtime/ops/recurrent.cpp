@@ -143,7 +143,7 @@ Cell cell_of(const NodeFacts& facts, std::size_t gates, std::size_t states,
 }
 
 /// One run: sizes, and where things lie.
-struct Sizes {
+struct CellSizes {
   std::size_t time = 0, batch = 0, inputs = 0, hidden = 0;
 };
 
@@ -352,7 +352,7 @@ class Recurrence {
 
   const Cell& cell_;
   Call& call_;
-  Sizes s_;
+  CellSizes s_;
   Ints lengths_, state_shape_, y_shape_;
 };
 

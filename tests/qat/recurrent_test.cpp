@@ -29,7 +29,7 @@ using crumb::qat::Network;
 using crumb::testing::not_computed_by;
 using crumb::testing::recipe_of;
 
-constexpr std::int64_t kSteps = 6, kInputs = 5, kUnits = 7, kClasses = 4;
+constexpr std::int64_t kSteps = 6, kInputs = 5, kUnits = 7, kLabels = 4;
 
 /// A sequence to scores of its steps.
 template <class Layer, class Options>
@@ -39,14 +39,14 @@ struct Reader : torch::nn::Module {
   explicit Reader(bool both, bool biased = true) {
     layer = register_module(
         "layer", Layer(Options(kInputs, kUnits).bidirectional(both).batch_first(true).bias(biased)));
-    fc = register_module("fc", torch::nn::Linear(both ? 2 * kUnits : kUnits, kClasses));
+    fc = register_module("fc", torch::nn::Linear(both ? 2 * kUnits : kUnits, kLabels));
   }
   at::Tensor forward(const at::Tensor& x) { return fc(std::get<0>(layer->forward(x))); }
 };
 
 template <class Module>
 void check_training(Module& module, const Recipe& recipe) {
-  const at::Tensor x = torch::randn({12, kSteps, kInputs}), y = torch::randint(kClasses, {12, kSteps});
+  const at::Tensor x = torch::randn({12, kSteps, kInputs}), y = torch::randint(kLabels, {12, kSteps});
   module.eval();
   const Graph captured = crumb::libtorch::capture(module, {x});
   Network network(captured, recipe);

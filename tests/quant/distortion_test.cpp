@@ -23,7 +23,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool same_bits(const Distortion& a, const Distortion& b) {
+bool same_distortion(const Distortion& a, const Distortion& b) {
   const auto equal = [](double x, double y) { return std::memcmp(&x, &y, sizeof x) == 0; };
   return a.count == b.count && a.exact == b.exact && equal(a.sqnr_db, b.sqnr_db) &&
          equal(a.max_abs_error, b.max_abs_error) && equal(a.mean_abs_error, b.mean_abs_error) &&
@@ -185,7 +185,7 @@ TEST_CASE("distortion: values made on the way are the same as values at hand") {
           },
           3);
     }
-    CHECK(same_bits(sum.result(), whole));
+    CHECK(same_distortion(sum.result(), whole));
   }
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("distortion: chunks and threads change nothing") {
   CHECK(whole.mean_abs_error == doctest::Approx(absolute / 50000).epsilon(1e-12));
   CHECK(crumb::error_p_norm(x, y, 2) == doctest::Approx(whole.p_norm).epsilon(1e-12));
 
-  for (const int threads : {1, 2, 3, 7}) CHECK(same_bits(distortion(x, y, threads), whole));
+  for (const int threads : {1, 2, 3, 7}) CHECK(same_distortion(distortion(x, y, threads), whole));
   for (const size_t chunk : {1, 3, 8, 1000, 4095, 4096, 4097, 12289, 49999}) {
     CAPTURE(chunk);
     crumb::DistortionSum sum;
@@ -216,7 +216,7 @@ TEST_CASE("distortion: chunks and threads change nothing") {
       sum.add(std::span(x).subspan(i, count), std::span(y).subspan(i, count), static_cast<int>(i % 3 + 1));
       sum.add({}, {});
     }
-    CHECK(same_bits(sum.result(), whole));
+    CHECK(same_distortion(sum.result(), whole));
   }
 }
 

@@ -19,24 +19,25 @@ using crumb::testing::Wanted;
 
 namespace {
 
-const std::vector<std::string> kSpecs = {"",
-                                         "int2:channel",
-                                         "int3:group=5:pad:zero=float",
-                                         "int4:group=32:pad",
-                                         "uint4:tensor:zero=int",
-                                         "uint4:group=32:pad:zero=min",
-                                         "int8:block=3x4:pad",
-                                         "e2m1:channel",
-                                         "nf4:group=8:pad",
-                                         "nvfp4:pad",
-                                         "int5:channel:search=kmeans"};
-const std::vector<std::vector<uint64_t>> kShapes = {{1}, {7, 9}, {3, 5, 4}, {40, 33}, {2, 70, 300}, {0, 6}};
+const std::vector<std::string> kStreamSpecs = {"",
+                                               "int2:channel",
+                                               "int3:group=5:pad:zero=float",
+                                               "int4:group=32:pad",
+                                               "uint4:tensor:zero=int",
+                                               "uint4:group=32:pad:zero=min",
+                                               "int8:block=3x4:pad",
+                                               "e2m1:channel",
+                                               "nf4:group=8:pad",
+                                               "nvfp4:pad",
+                                               "int5:channel:search=kmeans"};
+const std::vector<std::vector<uint64_t>> kStreamShapes = {{1},      {7, 9},       {3, 5, 4},
+                                                          {40, 33}, {2, 70, 300}, {0, 6}};
 
 /// Every (spec that parses, shape), by names that number them.
 std::vector<Wanted> all_wanted() {
   std::vector<Wanted> wanted;
-  for (const std::string& text : kSpecs) {
-    for (const auto& shape : kShapes) {
+  for (const std::string& text : kStreamSpecs) {
+    for (const auto& shape : kStreamShapes) {
       if (!text.empty()) {
         try {
           if (QuantSpec::parse(text).misfit(shape)) continue;

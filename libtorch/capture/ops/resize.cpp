@@ -42,7 +42,9 @@ void nearest(Op& op) { resize(op, "nearest", "asymmetric", {{"nearest_mode", std
 void nearest_exact(Op& op) {
   resize(op, "nearest", "half_pixel", {{"nearest_mode", std::string("round_prefer_ceil")}});
 }
-void linear(Op& op) { resize(op, "linear", op.flag("align_corners") ? "align_corners" : "half_pixel"); }
+void resize_linear(Op& op) {
+  resize(op, "linear", op.flag("align_corners") ? "align_corners" : "half_pixel");
+}
 void cubic(Op& op) {
   resize(op, "cubic", op.flag("align_corners") ? "align_corners" : "half_pixel", {{"cubic_coeff_a", -0.75F}});
 }
@@ -104,9 +106,9 @@ constexpr ConversionRow kResizeRows[] = {
     {"aten::_upsample_nearest_exact1d", nearest_exact},
     {"aten::_upsample_nearest_exact2d", nearest_exact},
     {"aten::_upsample_nearest_exact3d", nearest_exact},
-    {"aten::upsample_linear1d", linear},
-    {"aten::upsample_bilinear2d", linear},
-    {"aten::upsample_trilinear3d", linear},
+    {"aten::upsample_linear1d", resize_linear},
+    {"aten::upsample_bilinear2d", resize_linear},
+    {"aten::upsample_trilinear3d", resize_linear},
     {"aten::upsample_bicubic2d", cubic},
     {"aten::pad", pad},
     {"aten::_pad_enum", pad_by_number},

@@ -19,7 +19,7 @@ Outputs arithmetic(const Call& call) {
 }
 
 template <at::Tensor (*Function)(const at::Tensor&)>
-Outputs unary(const Call& call) {
+Outputs of_one(const Call& call) {
   return like_input(call, Function(call.tensor(0)));
 }
 
@@ -136,7 +136,7 @@ constexpr OperatorRow kElementwiseRows[] = {
     {"Div", quotient},
     {"Mod", modulo},
     {"Pow", power},
-    {"Neg", unary<at::neg>},
+    {"Neg", of_one<at::neg>},
     {"Abs", absolute},
     {"Sign", sign},
     {"Sqrt", real_function<at::sqrt>},
