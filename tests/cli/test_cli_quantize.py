@@ -46,8 +46,9 @@ def quantize(crumb, folder, tmp_path):
 
 def test_the_report_has_the_fields_that_are_promised(quantize, folder, tmp_path):
     specs, report = quantize("--scheme", "W4A16")
-    assert list(report) == ["input", "output", "input_bytes", "output_bytes", "bits_per_weight", "seconds",
-                            "peak_rss_bytes", "dry_run", "upper_bound", "tensors", "skipped", "notes"]  # fmt: skip
+    assert list(report) == ["schema", "input", "output", "input_bytes", "output_bytes", "bits_per_weight", "seconds",
+                            "peak_rss_bytes", "dry_run", "upper_bound", "tensors", "stages", "activations", "biases",
+                            "outputs", "skipped", "notes"]  # fmt: skip
     assert report["input"] == str(folder) and report["output"] == str(tmp_path / "out.crumb")
     assert report["input_bytes"] == (folder / "model.safetensors").stat().st_size
     assert report["output_bytes"] == (tmp_path / "out.crumb").stat().st_size
