@@ -38,7 +38,9 @@ std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t
 Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 22;
   const graph::HeldFloats values(tensor);
-  graph::OutputFirst stream(values.span(), {tensor.shape(), graph::output_axis_of(made.axes).value_or(0)});
+  const std::optional<std::size_t> axis = graph::output_axis_of(made.axes);
+  if (!axis) return distortion(values.span(), graph::values_of(made));
+  graph::OutputFirst stream(values.span(), {tensor.shape(), *axis});
   const RowDecoder decoder(made.tensor->view());
   DistortionSum sum;
   std::uint64_t at = 0;

@@ -39,9 +39,9 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
 /// Throws Error where the input is quantized already.
 void refuse_packed(const std::string& input);
 
-/// What samples run on: the runtime, whose numbers are the same on every machine, where it has the operators; LibTorch for the others,
-/// and where a device is named. LibTorch on one thread: convolutions on several add up in another order, and scales must not
-/// depend on that.
+/// What samples run on: the runtime, whose numbers are the same on every machine, where it has the operators;
+/// LibTorch for the others, and where a device is named. LibTorch on one thread: convolutions on several add
+/// up in another order, and scales must not depend on that.
 const graph::Engine& engine_for(const graph::Graph& graph, const runtime::Engine& runtime,
                                 const std::string& device);
 

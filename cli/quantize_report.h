@@ -1,5 +1,5 @@
-// What crumb quantize tells of tensors and of networks alike: sizes, and what became of each weight. JSON has these keys for both,
-// and for networks what quantize_graph_report.h adds (docs/command_line.md).
+// What crumb quantize tells of tensors and of networks alike: sizes, and what became of each weight. JSON has
+// these keys for both, and for networks what quantize_graph_report.h adds (docs/command_line.md).
 #pragma once
 
 #include <cstdint>

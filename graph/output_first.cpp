@@ -17,8 +17,8 @@ OutputOrder::OutputOrder(std::span<const std::int64_t> shape, std::size_t output
   }
 }
 
-/// Calls move(place in the constant, place among the elements, elements that lie together) for all of them, of several outputs side by
-/// side where these are neighbours in the constant.
+/// Calls move(place in the constant, place among the elements, elements that lie together) for all of them,
+/// of several outputs side by side where these are neighbours in the constant.
 template <class Move>
 void OutputOrder::walk(std::uint64_t first, std::uint64_t count, const Move& move) const {
   if (count == 0) return;
@@ -60,7 +60,7 @@ void OutputOrder::put(std::span<const float> from, std::uint64_t first, std::spa
 
 std::span<const float> OutputFirst::next(std::uint64_t count) {
   const std::uint64_t size = std::min(count, order_.size() - at_);
-  if (order_.before == 1) {  // as they lie
+  if (order_.before == 1) {  // the order that they have
     const std::span<const float> piece = values_.subspan(at_, size);
     at_ += size;
     return piece;

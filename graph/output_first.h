@@ -1,7 +1,8 @@
-// A constant's elements with the output axis first, as quantizers have them, and back, without a second copy of the constant.
+// A constant's elements with the output axis first, as quantizers have them, and back, without a second copy
+// of the constant.
 //
-// Operators want the output axis elsewhere (MatMul: last). With the axes before and behind it taken together a constant is
-// [before, outputs, behind], and its elements are given as [outputs, before, behind].
+// Operators want the output axis elsewhere (MatMul: last). With the axes before and behind it taken together
+// a constant is [before, outputs, behind], and its elements are given as [outputs, before, behind].
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,8 @@ std::vector<float> values_of(const QuantizedConstant& constant);
 /// Codes less zero points, in the order of the value: value = level * scale.
 std::vector<float> levels_of(const QuantizedConstant& constant);
 
-/// The axis of the value that is the tensor's first, where the others keep their order; nothing of other orders.
+/// The axis of the value that is the tensor's first, where the others keep their order; nothing of other
+/// orders.
 std::optional<std::size_t> output_axis_of(const std::vector<std::int64_t>& axes);
 
 /// The value's output axis first, the others in their order: MatMul's [K, N] with output axis 1 gives {1, 0}.

@@ -94,7 +94,8 @@ class EdgeCosts::Network {
     return {found.begin(), found.end()};
   }
 
-  /// With the nodes that make what an engine did not show: values that no input decides may be made before a run.
+  /// With the nodes that make what an engine did not show: values that no input decides may be made before a
+  /// run.
   std::vector<std::size_t> with_unseen(const std::vector<std::size_t>& behind) const {
     std::set<std::size_t> found(behind.begin(), behind.end());
     std::vector<std::size_t> open = behind;

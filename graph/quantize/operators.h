@@ -30,8 +30,8 @@ class Constants {
 
 /// Where a node takes weights, by its operator and which of its inputs are constant. Conv: axis 0; ConvTranspose: 1;
 /// MatMul: the last, or where the constant stands in front its rows; Gemm: by transA and transB; LSTM, GRU and RNN:
-/// axis 1 of W and R, the same scales for both directions; Gather of a constant matrix, and Slice of its rows up to a number
-/// that flows (position embeddings): axis 0.
+/// axis 1 of W and R, the same scales for both directions; Gather of a constant matrix, and Slice of its rows
+/// up to a number that flows (position embeddings): axis 0.
 std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, const Constants& constants);
 
 /// Activations that an operator takes and that a recipe may want quantized.

@@ -1,5 +1,5 @@
-// What a recipe says of each constant and each operator of a graph: its fields by what nodes do with a constant, then its
-// rules (quant/recipe/rule_reach.h).
+// What a recipe says of each constant and each operator of a graph: its fields by what nodes do with a
+// constant, then its rules (quant/recipe/rule_reach.h).
 #pragma once
 
 #include <map>
@@ -44,7 +44,8 @@ struct RuledGraph {
 
 /// Throws usage Error for a pattern that reaches nothing, unless its rule is optional; Error where a constant is taken
 /// along two axes and its spec has one scale for each channel, and where a spec does not fit a constant's shape (all
-/// of them in one message). `left_out`: tensors of the model's file that the graph does not take; a rule may name them alone.
+/// of them in one message). `left_out`: tensors of the model's file that the graph does not take; a rule may
+/// name them alone.
 RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe,
                        const std::set<std::string>& left_out = {});
 

@@ -4,8 +4,9 @@
 //             a backslash takes the next character as it is
 //   re:REGEX  a regular expression that matches the whole name (base/text/name_regex.h)
 //
-// A name matches as a whole, or by one of its layers: what stands before a dot of it. "encoder.layer.0.query.weight" is of the
-// layers "encoder.layer.0.query", "encoder.layer.0", "encoder.layer" and "encoder"; a name without a dot is of none.
+// A name matches as a whole, or by one of its layers: what stands before a dot of it.
+// "encoder.layer.0.query.weight" is of the layers "encoder.layer.0.query", "encoder.layer.0", "encoder.layer"
+// and "encoder"; a name without a dot is of none.
 #pragma once
 
 #include <optional>

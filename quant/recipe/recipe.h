@@ -31,8 +31,9 @@
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, accumulator: {bits: 16, method: a2q}, scales: statistics}
 //
-// What a rule reaches: quant/recipe/rule_reach.h. match.op takes ONNX's names of operators; Linear is MatMul and Gemm,
-// Embedding is Gather. A pattern that reaches nothing is an error unless the rule says `optional: true`.
+// What a rule reaches: quant/recipe/rule_reach.h. match.op takes ONNX's names of operators; Linear is MatMul
+// and Gemm, Embedding is Gather. A pattern that reaches nothing is an error unless the rule says `optional:
+// true`.
 //
 // Every field stands once, in quant/recipe/fields.cpp: reading, printing, messages and help derive from there.
 #pragma once

@@ -198,8 +198,8 @@ class RuleReach {
                                                : " (a rule that may match nothing says optional: true)"));
   }
 
-  /// Of a glob the first part between dots that is no part of any name, and the one that is nearest to it; empty
-  /// for a plain name, and where it is not that which is wrong.
+  /// Of a glob the first part between dots that is no part of any name, and the one that is nearest to it;
+  /// empty for a plain name, and where it is not that which is wrong.
   static std::string unknown_part(const std::string& glob, const std::set<std::string_view>& names) {
     if (NamePattern(glob).literal() || glob.starts_with("re:")) return "";
     std::set<std::string_view> known;

@@ -1,17 +1,18 @@
-// Which tensors, nodes and inputs the rules of a recipe reach. The one engine for checkpoints and graphs, so that a rule
-// means the same for a model whether its tensors alone are looked at or its network.
+// Which tensors, nodes and inputs the rules of a recipe reach. The one engine for checkpoints and graphs, so
+// that a rule means the same for a model whether its tensors alone are looked at or its network.
 //
-// A pattern (name_pattern.h) stands for names and for layers, which are names up to a dot: "encoder.layer.0" is a layer of
-// the tensor "encoder.layer.0.query.weight", and so is "encoder".
-//   - It reaches a tensor by the tensor's name or one of its layers, and a weight also by those of the nodes that take it.
+// A pattern (name_pattern.h) stands for names and for layers, which are names up to a dot: "encoder.layer.0"
+// is a layer of the tensor "encoder.layer.0.query.weight", and so is "encoder".
+//   - It reaches a tensor by the tensor's name or one of its layers, and a weight also by those of the nodes
+//     that take it.
 //   - It reaches a node by the node's name or one of its layers, or by those of a weight that the node takes.
 //   - It reaches an input of the network by its name or one of its layers.
 // match.op and match.depthwise narrow that to nodes of these kinds and the tensors that they take.
 //
-// Of tensors, a rule that gives `weights` reaches weights and embedding tables; with match.role those roles only, `any` being
-// every floating tensor. A layer's name stands for the weights in it where there are some, not for biases and norms. A pattern
-// without wildcards that is a tensor's full name reaches that tensor, whatever it is, unless match.role is given.
-// `skip: true` reaches whatever matches.
+// Of tensors, a rule that gives `weights` reaches weights and embedding tables; with match.role those roles
+// only, `any` being every floating tensor. A layer's name stands for the weights in it where there are some,
+// not for biases and norms. A pattern without wildcards that is a tensor's full name reaches that tensor,
+// whatever it is, unless match.role is given. `skip: true` reaches whatever matches.
 #pragma once
 
 #include <cstddef>
@@ -49,15 +50,16 @@ struct RuleReached {
   const std::string& who;  ///< for people: "--exclude '*.query'", "the rule for 'head' ('mine.yaml' line 7)"
 };
 
-/// Called for whatever a rule reaches, by index in RuleSubjects; each says whether the rule has something to say of it.
+/// Called for whatever a rule reaches, by index in RuleSubjects; each says whether the rule has something to
+/// say of it.
 struct RuleEffects {
   std::function<bool(const RuleReached&, std::size_t tensor)> tensor;
   std::function<bool(const RuleReached&, std::size_t node)> node = {};    ///< null where there are none
   std::function<bool(const RuleReached&, std::size_t input)> input = {};  ///< the same
 };
 
-/// Calls the effects of every rule, in the order of the rules. Throws Error(kUsage) for a pattern that reaches nothing, unless its rule is
-/// optional: with the rule, and the nearest name.
+/// Calls the effects of every rule, in the order of the rules. Throws Error(kUsage) for a pattern that
+/// reaches nothing, unless its rule is optional: with the rule, and the nearest name.
 void for_each_reached(std::span<const Rule> rules, const RuleSubjects& subjects, const RuleEffects& effects);
 
 }  // namespace crumb

@@ -1,5 +1,5 @@
-// multiply_terms() with AVX-512. The instruction set is named function by function, so that nothing inline of the standard library is
-// compiled for it.
+// multiply_terms() with AVX-512. The instruction set is named function by function, so that nothing inline of
+// the standard library is compiled for it.
 #include "runtime/exact/products.h"
 #include "runtime/exact/term_products.h"
 

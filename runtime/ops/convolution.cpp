@@ -43,8 +43,9 @@ struct Windows {
   }
 };
 
-/// Part of an output's line along the last axis, as one place of the kernel sees it: of `count` elements, `inside` lie in the input,
-/// from `offset` on, `step` apart; they are those from `before` on, `gap` apart. The others are zeros.
+/// Part of an output's line along the last axis, as one place of the kernel sees it: of `count` elements,
+/// `inside` lie in the input, from `offset` on, `step` apart; they are those from `before` on, `gap` apart.
+/// The others are zeros.
 struct Run {
   std::size_t count = 0, before = 0, inside = 0, gap = 1;
   std::size_t offset = 0, step = 1;
@@ -66,7 +67,8 @@ struct Run {
   }
 };
 
-/// Writes the windows of outputs [first, end), term by term: terms[t * stride + i] is term t of window first + i.
+/// Writes the windows of outputs [first, end), term by term: terms[t * stride + i] is term t of window first
+/// + i.
 void lay_out(const Windows& w, const float* x, std::size_t channels, std::size_t first, std::size_t end,
              float* terms, std::size_t stride) {
   const std::size_t axes = w.kernel.size(), last = axes - 1;
@@ -125,8 +127,7 @@ void convolve(const Call& call, const Layer& layer, const float* x, std::size_t 
       static_cast<std::size_t>(product_of(layer.windows.output, 0, layer.windows.output.size()));
   const auto plane = static_cast<std::size_t>(product_of(layer.windows.input, 0, layer.windows.input.size()));
   const bool lies = layer.windows.are_places();
-  const std::size_t wanted = lies ? kLaidOut / std::max<std::size_t>(layer.inputs, 1)
-                                  : kLaidOut / std::max<std::size_t>(layer.terms, 1);
+  const std::size_t wanted = kLaidOut / std::max<std::size_t>(layer.terms, 1);
   const std::size_t width = std::min(places, std::max(wanted / kWidth, std::size_t{1}) * kWidth);
   const std::size_t pieces = (places + width - 1) / width;
   parallel_for(samples * layer.groups * pieces, 1, call.threads(), [&](std::size_t begin, std::size_t end) {

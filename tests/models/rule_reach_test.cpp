@@ -1,5 +1,5 @@
-// A rule means the same for a model's tensors, which crumb quantize plans without samples, and for its network, which it plans
-// with stages, samples or activations.
+// A rule means the same for a model's tensors, which crumb quantize plans without samples, and for its
+// network, which it plans with stages, samples or activations.
 #include <doctest/doctest.h>
 
 #include <fstream>

@@ -25,8 +25,8 @@ std::vector<std::uint32_t> number_bits(const std::vector<float>& values) {
   return bits;
 }
 
-/// Operands in memory of their own size, so that a read or write beyond it is seen, with numbers of all sizes, zeros of both signs,
-/// products below the least number, and rarely infinities.
+/// Operands in memory of their own size, so that a read or write beyond it is seen, with numbers of all
+/// sizes, zeros of both signs, products below the least number, and rarely infinities.
 struct DrawnTerms {
   std::vector<float> x, w, bias, y;
   TermProducts products;
