@@ -31,9 +31,11 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # crumb_together(TARGET): most of a translation unit's time goes into headers, so the files of a folder are compiled at most
-# this many at a time, as one; what they keep to themselves needs names that differ. Kernels (files of one instruction set)
+# this many at a time, as one; names in their anonymous namespaces must differ. Kernels (files of one instruction set)
 # and files with definitions of their own stay alone. With 1 every file does, which shows missing includes (preset tsan).
-set(CRUMB_TOGETHER 32 CACHE STRING "Source files of a folder that are compiled as one")
+if(NOT DEFINED CRUMB_TOGETHER)  # not in the cache: an old build folder must compile what a fresh clone does
+  set(CRUMB_TOGETHER 32)
+endif()
 function(crumb_together target)
   if(CRUMB_TOGETHER LESS 2)
     return()

@@ -23,6 +23,9 @@ struct GgufConfigKey {
   bool is_of(std::string_view architecture) const { return architecture.starts_with(only); }
 };
 
+/// The length of the texts that rotary scaling starts from, in config.json.
+inline constexpr const char* kOriginalContext = "original_max_position_embeddings";
+
 inline constexpr std::array<GgufConfigKey, 14> kGgufConfigKeys = {{
     {"hidden_size", "embedding_length", GgufConfigKey::Kind::kNeeded},
     {"intermediate_size", "feed_forward_length", GgufConfigKey::Kind::kNeeded},
@@ -37,8 +40,7 @@ inline constexpr std::array<GgufConfigKey, 14> kGgufConfigKeys = {{
     {"attn_logit_softcapping", "attn_logit_softcapping", GgufConfigKey::Kind::kNumber, "gemma"},
     {"final_logit_softcapping", "final_logit_softcapping", GgufConfigKey::Kind::kNumber, "gemma"},
     {"rope_local_base_freq", "rope.freq_base_swa", GgufConfigKey::Kind::kNumber, "gemma3"},
-    {"original_max_position_embeddings", "rope.scaling.original_context_length",
-     GgufConfigKey::Kind::kNatural, "phi3"},
+    {kOriginalContext, "rope.scaling.original_context_length", GgufConfigKey::Kind::kNatural, "phi3"},
 }};
 
 /// Of the tokens that end an answer: the model's own, a turn's, a message's.

@@ -47,8 +47,6 @@ std::string type_of_scaling(const GgufArchitecture& architecture, const ConfigJs
   return "default";
 }
 
-constexpr const char* kOriginal = "original_max_position_embeddings";
-
 /// Divisors of frequencies for texts of all lengths, and nothing else: what rope_freqs.weight says of every architecture.
 bool has_divisors_alone(const ConfigJson& scaling) {
   const auto of_short = scaling.find("short_factor"), of_long = scaling.find("long_factor");
@@ -58,7 +56,7 @@ bool has_divisors_alone(const ConfigJson& scaling) {
 
 Result<Llama3Scaling> llama3_of(const ConfigJson& scaling) {
   const auto factor = number_in(scaling, "factor"), low = number_in(scaling, "low_freq_factor"),
-             high = number_in(scaling, "high_freq_factor"), context = number_in(scaling, kOriginal);
+             high = number_in(scaling, "high_freq_factor"), context = number_in(scaling, kOriginalContext);
   if (!factor || !low || !high || !context)
     return Failure{
         "config.json: the rotary scaling llama3 needs factor, low_freq_factor, high_freq_factor "
@@ -96,7 +94,7 @@ using Put = std::function<void(const char* key, GgufDatum value)>;
 Status put_yarn(const ConfigJson& scaling, const Put& put) {
   if (const std::string why = beyond_llama_cpps_yarn(scaling); !why.empty())
     return Failure{"its rotary scaling is yarn, whose " + why};
-  const Result<std::uint32_t> original = natural_in(scaling, kOriginal);
+  const Result<std::uint32_t> original = natural_in(scaling, kOriginalContext);
   if (!original.ok()) return original.failure();
   const double factor = number_in(scaling, "factor").value_or(1);
   put("rope.scaling.factor", static_cast<float>(factor));

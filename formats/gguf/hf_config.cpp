@@ -59,10 +59,9 @@ void put_longrope(Json& config, GgufFields& fields, const std::string& prefix, c
   Json scaling = {{"type", "longrope"},
                   {"short_factor", list_of(facts.short_factors)},
                   {"long_factor", list_of(facts.long_factors)}};
-  constexpr const char* kOriginal = "original_max_position_embeddings";
   const std::uint64_t length = config["max_position_embeddings"];
-  put_unless_there(config, kOriginal, length);
-  const std::uint64_t original = config[kOriginal];
+  put_unless_there(config, kOriginalContext, length);
+  const std::uint64_t original = config[kOriginalContext];
   put_attention_factor(scaling, fields.number(prefix + "rope.scaling.attn_factor"),
                        usual_longrope_factor(static_cast<double>(length) / static_cast<double>(original),
                                              static_cast<double>(original)));
@@ -72,8 +71,7 @@ void put_longrope(Json& config, GgufFields& fields, const std::string& prefix, c
 void put_yarn(Json& config, GgufFields& fields, const std::string& prefix) {
   const double factor = fields.number(prefix + "rope.scaling.factor").value_or(1);
   Json scaling = {{"rope_type", "yarn"}, {"factor", shortest(factor)}};
-  put_natural(scaling, "original_max_position_embeddings",
-              fields.natural(prefix + "rope.scaling.original_context_length"));
+  put_natural(scaling, kOriginalContext, fields.natural(prefix + "rope.scaling.original_context_length"));
   // llama.cpp multiplies by both.
   if (const auto further = fields.number(prefix + "rope.scaling.attn_factor"))
     put_attention_factor(scaling, *further * usual_yarn_factor(factor), usual_yarn_factor(factor));
@@ -121,7 +119,7 @@ void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefi
                               {"factor", facts.rope->factor},
                               {"low_freq_factor", facts.rope->low},
                               {"high_freq_factor", facts.rope->high},
-                              {"original_max_position_embeddings", facts.rope->context}};
+                              {kOriginalContext, facts.rope->context}};
     return;
   }
   const bool has_factors = !facts.short_factors.empty() && !facts.long_factors.empty();

@@ -24,14 +24,14 @@ using crumb::graph::testing::GraphBuilder;
 using crumb::ptq::FormatChoice;
 using crumb::ptq::FormatSpace;
 
-struct DrawnNetwork {
+struct DrawnProducts {
   GraphBuilder builder{{8, 8}};
   std::vector<std::string> values{"x"};
   std::map<std::string, std::string> source{{"x", "x"}};      // before what moves elements
   std::vector<std::pair<std::string, std::string>> products;  // source and weight
 
   /// Of products of matrices, some of which are used twice, sums, Relu and Transpose.
-  explicit DrawnNetwork(std::mt19937& random, bool are_alike) {
+  explicit DrawnProducts(std::mt19937& random, bool are_alike) {
     const std::size_t steps = 3 + random() % 8;
     std::vector<std::string> weights;
     for (std::size_t i = 0; i < steps; ++i) {
@@ -112,7 +112,7 @@ TEST_CASE("format space: a recipe says the choice, or that names are alike") {
   for (int round = 0; round < 600; ++round) {
     CAPTURE(round);
     const bool are_alike = round % 4 == 3;
-    const DrawnNetwork network(random, are_alike);
+    const DrawnProducts network(random, are_alike);
     const Graph graph = network.builder.done();
     const bool has_inputs = round % 3 == 1, has_activations = round % 5 > 0;
     crumb::ptq::FormatWish wish{

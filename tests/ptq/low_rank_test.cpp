@@ -43,12 +43,12 @@ double left(const MatrixXd& matrix, Index rank) {
   return values.tail(values.size() - rank).squaredNorm();
 }
 
-struct Sizes {
+struct LayerSizes {
   std::int64_t in, out;
 };
 
 /// Two products behind each other, a matrix of either kind.
-Graph network(std::mt19937& random, const std::vector<Sizes>& layers) {
+Graph network(std::mt19937& random, const std::vector<LayerSizes>& layers) {
   crumb::graph::NodeBuilder build;
   std::normal_distribution<float> normal;
   std::string x = build.input("x", {2, layers[0].in});

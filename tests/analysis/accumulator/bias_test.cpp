@@ -46,13 +46,13 @@ std::string equation(Sums& net) {
   return net.node("Einsum", {net.x({4, 3}), net.w({3, 4})}, {{"equation", std::string("ij,jk->ik")}});
 }
 
-struct Kind {
+struct BiasCase {
   std::string (*product)(Sums&);
   std::vector<Ints> on_channels, elsewhere;
 };
 
 TEST_CASE("a constant is the bias of a product where it lies on the output channels, or is one number") {
-  const std::vector<Kind> all{
+  const std::vector<BiasCase> all{
       {on_the_right, {{}, {1}, {4}, {1, 4}}, {{4, 1}, {4, 4}, {4, 1, 1}}},
       {on_the_left, {{}, {1}, {4, 1}, {1, 4, 1}}, {{4}, {1, 4}, {4, 4}}},
       {of_two_columns, {{}, {2}, {1, 2}}, {{2, 1}, {2, 2}}},

@@ -15,8 +15,6 @@ namespace {
 
 using crumb::testing::says;
 using Ints = std::vector<std::int64_t>;
-using Kind = ProductLayer::Kind;
-
 constexpr auto kModes = {OverflowMode::kCheck, OverflowMode::kWrap, OverflowMode::kSaturate};
 
 struct Random {
@@ -126,7 +124,7 @@ Convolution random_convolution(Random& random, bool transposed) {
   ProductLayer& layer = made.layer;
   layer = matrix_layer(random, static_cast<std::size_t>(groups * out),
                        static_cast<std::size_t>(in) * product(made.kernel), random.below(0, 1) == 1);
-  layer.kind = transposed ? Kind::kTransposed : Kind::kConvolution;
+  layer.kind = transposed ? ProductLayer::Kind::kTransposed : ProductLayer::Kind::kConvolution;
   layer.groups = groups;
   layer.weight_shape = transposed ? Ints{groups, in, out} : Ints{groups * out, in};
   layer.weight_shape.insert(layer.weight_shape.end(), made.kernel.begin(), made.kernel.end());
@@ -171,7 +169,7 @@ Convolution random_convolution(Random& random, bool transposed) {
 /// Every input meets every tap; what lands outside is dropped.
 Ints exact_sums(const Convolution& c, const Ints& x) {
   const ProductLayer& layer = c.layer;
-  const bool transposed = layer.kind == Kind::kTransposed;
+  const bool transposed = layer.kind == ProductLayer::Kind::kTransposed;
   const std::size_t plane = product(c.steps.input), places = product(c.steps.output),
                     taps = product(c.kernel);
   const std::size_t groups = static_cast<std::size_t>(layer.groups), deep = c.inputs / groups,
@@ -304,7 +302,7 @@ TEST_CASE("an overflow below 0 takes the bits that its sum takes") {
 
 TEST_CASE(
     "overflows of a transposed convolution: in one phase, without a tile; of a bias that no term reaches") {
-  ProductLayer layer{.name = "up", .op = "ConvTranspose", .kind = Kind::kTransposed};
+  ProductLayer layer{.name = "up", .op = "ConvTranspose", .kind = ProductLayer::Kind::kTransposed};
   layer.weight_shape = {1, 1, 1, 2};  // two taps, so that no term reaches every third result
   layer.strides = {3};
   layer.dilations = {1};

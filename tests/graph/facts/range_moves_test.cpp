@@ -15,14 +15,11 @@ using Attributes = std::map<std::string, Attribute>;
 Attribute text(const char* value) { return std::string(value); }
 Attribute number(std::int64_t value) { return value; }
 
-/// Levels 2..9 times 0.5.
-std::string above_zero(RangeNet& net, const Ints& shape) { return net.quantized(shape, 0.5F, -2, 3, false); }
-
 std::optional<Levels> of_one(const std::string& op, const Ints& shape, const Attributes& attributes,
                              std::int64_t version = 13, std::string_view domain = kOnnxDomain,
                              const std::function<void(RangeNet&, std::vector<std::string>&)>& add = {}) {
   return known_of([&](RangeNet& net) {
-           std::vector<std::string> inputs{above_zero(net, shape)};
+           std::vector<std::string> inputs{net.above_zero(shape)};
            if (add) add(net, inputs);
            return net.at_version(version, op, inputs, attributes, domain);
          })
@@ -106,7 +103,7 @@ TEST_CASE("ranges of Resize, Pad, Im2Col and Trilu: a number of their own") {
   check_range(padded({pads, {"value", 6.0F}}, 2, {}), 2, 12);
   CHECK_FALSE(padded({pads, {"value", 6.0F}}, 1, {}));
   CHECK_FALSE(known_of([](RangeNet& net) {
-                return net.node("Pad", {above_zero(net, {2, 3}), net.ints({1, 1, 1, 1}), net.input("p", {})});
+                return net.node("Pad", {net.above_zero({2, 3}), net.ints({1, 1, 1, 1}), net.input("p", {})});
               }).levels);
 
   const auto columns = [](Attributes attributes) {

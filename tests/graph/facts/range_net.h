@@ -27,6 +27,8 @@ struct RangeNet : NodeBuilder {
     return quant(input("x" + std::to_string(graph.inputs.size()), shape), Tensor::scalar(scale), zero, bits,
                  is_signed);
   }
+  /// Levels 2..9 times 0.5 (unsigned codes of 3 bits and the zero point -2), so that zero is none of them.
+  std::string above_zero(const Ints& shape = {1, 2, 4, 6}) { return quantized(shape, 0.5F, -2, 3, false); }
   std::string at_version(std::int64_t version, const std::string& op, std::vector<std::string> inputs,
                          std::map<std::string, Attribute> attributes = {},
                          std::string_view domain = kOnnxDomain) {

@@ -14,11 +14,6 @@ using Attributes = std::map<std::string, Attribute>;
 
 constexpr float kScale = 0.5F;
 
-/// Levels 2..9 (unsigned codes of 3 bits and the zero point -2), so that zero is none of them.
-std::string above_zero(RangeNet& net, const Ints& shape = {1, 2, 4, 6}) {
-  return net.quantized(shape, kScale, -2, 3, false);
-}
-
 /// Levels low..high in steps of kScale / divisor.
 void check_levels(const ValueType& known, double low, double high, double divisor) {
   REQUIRE(known.levels);
@@ -44,8 +39,9 @@ void check_nothing(const ValueType& known) {
 
 TEST_CASE("ranges of AveragePool") {
   const auto pooled = [](Attributes attributes, std::int64_t version = 11) {
-    return known_of(
-        [&](RangeNet& net) { return net.at_version(version, "AveragePool", {above_zero(net)}, attributes); });
+    return known_of([&](RangeNet& net) {
+      return net.at_version(version, "AveragePool", {net.above_zero()}, attributes);
+    });
   };
   const Ints kernel{2, 3};
   const Attribute one = std::int64_t{1};
@@ -66,7 +62,7 @@ TEST_CASE("ranges of AveragePool") {
   check_reach(pooled({{"kernel_shape", kernel}, {"auto_pad", std::string("SAME_UPPER")}}));
   // Too many to count exactly: the mean itself is known.
   const auto large = known_of([](RangeNet& net) {
-    return net.at_version(11, "AveragePool", {above_zero(net, {1, 1, 1200, 1200})},
+    return net.at_version(11, "AveragePool", {net.above_zero({1, 1, 1200, 1200})},
                           {{"kernel_shape", Ints{1100, 1100}}});
   });
   check_reach(large);
@@ -88,13 +84,13 @@ TEST_CASE("ranges of AveragePool") {
 
 TEST_CASE("ranges of GlobalAveragePool") {
   const auto pooled = [](const Ints& shape) {
-    return known_of([&](RangeNet& net) { return net.node("GlobalAveragePool", {above_zero(net, shape)}); });
+    return known_of([&](RangeNet& net) { return net.node("GlobalAveragePool", {net.above_zero(shape)}); });
   };
   check_levels(pooled({1, 2, 4, 6}), 48, 216, 24);
   check_levels(pooled({7, 5, 3}), 6, 27, 3);
   check_levels(pooled({1, 2, 1, 1, 4}), 8, 36, 4);
   check_reach(known_of([](RangeNet& net) {
-    const std::string x = above_zero(net);
+    const std::string x = net.above_zero();
     net.graph.values["x0"].shape = Shape{1, 2, Dim("h"), 6};
     return net.node("GlobalAveragePool", {x});
   }));
@@ -105,7 +101,7 @@ ValueType reduced(const std::string& op, std::int64_t version, const std::option
                   Attributes attributes = {}) {
   const bool is_input = version >= (op == "ReduceSum" ? 13 : 18);
   return known_of([&](RangeNet& net) {
-    std::vector<std::string> inputs{above_zero(net)};
+    std::vector<std::string> inputs{net.above_zero()};
     if (axes && is_input) inputs.push_back(net.ints(*axes));
     if (axes && !is_input) attributes["axes"] = *axes;
     return net.at_version(version, op, inputs, attributes);
@@ -142,18 +138,18 @@ TEST_CASE("ranges of ReduceMean and ReduceSum") {
   // Axes that are computed, and sizes that are open.
   for (const std::string op : {"ReduceMean", "ReduceSum"}) {
     const auto open_axes = known_of([&](RangeNet& net) {
-      const std::string x = above_zero(net);
+      const std::string x = net.above_zero();
       net.graph.inputs.emplace_back("axes");
       net.graph.values["axes"] = {.type = ElementType::kInt64, .shape = Shape{1}};
       return net.at_version(18, op, {x, "axes"});
     });
     const auto open_size = known_of([&](RangeNet& net) {
-      const std::string x = above_zero(net);
+      const std::string x = net.above_zero();
       net.graph.values["x0"].shape = Shape{1, 2, Dim("h"), 6};
       return net.at_version(18, op, {x, net.ints({2})});
     });
     const auto none = known_of([&](RangeNet& net) {
-      return net.at_version(18, op, {above_zero(net, {1, 2, 0, 6}), net.ints({2})});
+      return net.at_version(18, op, {net.above_zero({1, 2, 0, 6}), net.ints({2})});
     });
     for (const ValueType& known : {open_axes, open_size, none}) {
       if (op == "ReduceMean") {
