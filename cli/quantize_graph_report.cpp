@@ -39,7 +39,7 @@ Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedCons
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 22;
   const graph::HeldFloats values(tensor);
   const std::optional<std::size_t> axis = graph::output_axis_of(made.axes);
-  if (!axis) return distortion(values.span(), graph::values_of(made));
+  if (!axis) return distortion(values.span(), graph::HeldFloats(made.value()).span());
   graph::OutputFirst stream(values.span(), {tensor.shape(), *axis});
   const RowDecoder decoder(made.tensor->view());
   DistortionSum sum;

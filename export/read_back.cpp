@@ -292,10 +292,11 @@ namespace {
 /// The values of a constant against those of what a lowered graph makes of it, part by part.
 void expect_same_values(const Asked& lowered, const std::string& name, const std::string& made,
                         const graph::QuantizedConstant& constant, bool of_levels) {
-  const std::vector<float> meant = of_levels ? graph::levels_of(constant) : graph::values_of(constant);
+  const std::uint64_t size = constant.tensor->layout.matrix.size();
   const std::string what = "constant " + quote_text(name);
   const graph::ConstantParts parts(lowered.graph, lowered.constants, lowered.links, made);
-  std::size_t at = 0;
+  std::uint64_t at = 0;
+  std::vector<float> meant;
   for (std::size_t i = 0; i < parts.count(); ++i) {
     const auto found = parts.part(i);
     if (!found) fail(what, "its value cannot be computed");
@@ -303,15 +304,14 @@ void expect_same_values(const Asked& lowered, const std::string& name, const std
     std::vector<double> narrow = of_levels ? found->levels : found->values;
     if (narrow.empty()) return;
     for (double& number : narrow) number = static_cast<float>(number);
-    const std::size_t end = std::min(meant.size(), at + narrow.size());
-    const std::vector<double> wide(meant.begin() + static_cast<std::ptrdiff_t>(at),
-                                   meant.begin() + static_cast<std::ptrdiff_t>(end));
-    if (auto text = first_difference(wide, narrow); !text.empty())
+    if (narrow.size() > size - at) fail(what, "more elements than " + std::to_string(size));
+    meant.resize(narrow.size());
+    (of_levels ? graph::read_levels : graph::read_values)(constant, at, meant);
+    if (auto text = first_difference({meant.begin(), meant.end()}, narrow); !text.empty())
       fail(what, (of_levels ? "codes: " : "values: ") + text);
-    at = end;
+    at += narrow.size();
   }
-  if (at != meant.size())
-    fail(what, std::to_string(at) + " elements, expected " + std::to_string(meant.size()));
+  if (at != size) fail(what, std::to_string(at) + " elements, expected " + std::to_string(size));
 }
 
 /// The quantizer whose elements, in their order, are those of the value: through Reshapes.

@@ -14,10 +14,73 @@ namespace crumb::graph {
 namespace {
 
 constexpr std::uint64_t kSlice = std::uint64_t{1} << 22;  // elements that lie in the order of codes at a time
-constexpr std::size_t kPiece = std::size_t{1} << 16;      // that a thread decodes at a time
+constexpr std::size_t kPiece = std::size_t{1} << 16;  // elements that a thread decodes at a time, at least
+constexpr std::size_t kOutputs = 16;                  // that a thread puts in order at a time
 
 std::vector<std::int64_t> signed_shape(const QuantizedTensor& tensor) {
   return {tensor.shape.begin(), tensor.shape.end()};
+}
+
+/// Codes less zero points [first, first + out.size()) of the tensor's row-major flattening.
+void flat_levels(const RowDecoder& decoder, const QuantizedTensor& tensor, std::uint64_t first,
+                 std::span<float> out) {
+  std::vector<std::uint8_t> codes(std::min<std::uint64_t>(decoder.cols(), out.size()));
+  while (!out.empty()) {
+    const std::uint64_t row = first / decoder.cols(), column = first % decoder.cols(),
+                        run = std::min<std::uint64_t>(out.size(), decoder.cols() - column);
+    decoder.codes(row, column, std::span(codes).first(run));
+    const std::uint64_t block = row / tensor.encoding.block_rows * tensor.layout.blocks_per_row;
+    for (std::uint64_t i = 0; i < run; ++i)
+      out[i] = decoder.grid().values[codes[i]] -
+               decoder.zero_point(block + (column + i) / tensor.encoding.block_cols);
+    out = out.subspan(run);
+    first += run;
+  }
+}
+
+/// Elements [first, first + to.size()) of a constant. decode(first, out) gives those of its tensor, whose outputs come
+/// first; it is called from several threads.
+template <class Decode>
+void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to,
+                   const Decode& decode) {
+  if (to.empty()) return;
+  const std::vector<std::int64_t> shape = constant.shape();
+  const std::optional<std::size_t> axis = output_axis_of(constant.axes);
+  if (!axis) {  // an order that no operator has
+    std::vector<float> all(constant.tensor->layout.matrix.size());
+    decode(0, all);
+    all = permuted(all, signed_shape(*constant.tensor), constant.axes);
+    std::copy_n(all.data() + first, to.size(), to.data());
+    return;
+  }
+  const OutputOrder whole(shape, *axis);
+  if (whole.before == 1) {  // the order that the tensor has
+    parallel_for(to.size(), kPiece, 0, [&](std::size_t begin, std::size_t end) {
+      decode(first + begin, to.subspan(begin, end - begin));
+    });
+    return;
+  }
+  const std::uint64_t step = whole.outputs * whole.behind, begin = first / step,
+                      end = (first + to.size() + step - 1) / step;
+  if (begin * step != first || end * step != first + to.size()) {
+    std::vector<float> around((end - begin) * step);
+    read_in_order(constant, begin * step, around, decode);
+    std::copy_n(around.data() + (first - begin * step), to.size(), to.data());
+    return;
+  }
+  OutputOrder part = whole;
+  part.before = end - begin;
+  parallel_for(part.outputs, kOutputs, 0, [&](std::size_t from, std::size_t until) {
+    std::vector<float> piece;
+    for (std::size_t output = from; output < until; output += kOutputs) {
+      const std::size_t several = std::min(kOutputs, until - output);
+      piece.resize(several * part.row());
+      for (std::size_t i = 0; i < several; ++i)
+        decode((output + i) * whole.row() + begin * whole.behind,
+               std::span(piece).subspan(i * part.row(), part.row()));
+      part.put(piece, output * part.row(), to);
+    }
+  });
 }
 
 }  // namespace
@@ -27,48 +90,28 @@ std::vector<std::int64_t> QuantizedConstant::shape() const {
 }
 
 Tensor QuantizedConstant::value() const {
-  const std::vector<std::int64_t> sizes = shape();
-  const std::optional<std::size_t> axis = output_axis_of(axes);
-  if (!axis) return Tensor::floats(sizes, values_of(*this));
-  const OutputOrder order(sizes, *axis);
-  const RowDecoder decoder(tensor->view());
-  std::vector<std::byte> bytes(order.size() * sizeof(float));
-  const std::span values(reinterpret_cast<float*>(bytes.data()), order.size());
-  parallel_for(order.size(), kPiece, 0, [&](std::size_t begin, std::size_t end) {
-    std::vector<float> piece(std::min<std::size_t>(kPiece, end - begin));
-    for (std::size_t first = begin; first < end; first += piece.size()) {
-      piece.resize(std::min<std::size_t>(piece.size(), end - first));
-      decoder.flat_values(first, piece);
-      order.put(piece, first, values);
-    }
-  });
-  return {ElementType::kFloat, sizes, std::move(bytes)};
+  std::vector<std::byte> bytes(tensor->layout.matrix.size() * sizeof(float));
+  read_values(*this, 0, {reinterpret_cast<float*>(bytes.data()), tensor->layout.matrix.size()});
+  return {ElementType::kFloat, shape(), std::move(bytes)};
 }
 
-std::vector<float> values_of(const QuantizedConstant& constant) {
-  const QuantizedTensor& tensor = *constant.tensor;
-  std::vector<float> values(tensor.layout.matrix.size());
-  dequantize(tensor.view(), values);
-  if (std::ranges::is_sorted(constant.axes)) return values;
-  return permuted(values, signed_shape(tensor), constant.axes);
+void read_values(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to) {
+  const RowDecoder decoder(constant.tensor->view());
+  read_in_order(constant, first, to,
+                [&](std::uint64_t from, std::span<float> piece) { decoder.flat_values(from, piece); });
+}
+
+void read_levels(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to) {
+  const RowDecoder decoder(constant.tensor->view());
+  read_in_order(constant, first, to, [&](std::uint64_t from, std::span<float> piece) {
+    flat_levels(decoder, *constant.tensor, from, piece);
+  });
 }
 
 std::vector<float> levels_of(const QuantizedConstant& constant) {
-  const QuantizedTensor& tensor = *constant.tensor;
-  const RowDecoder decoder(tensor.view());
-  const MatrixShape& matrix = tensor.layout.matrix;
-  std::vector<float> levels(matrix.size());
-  std::vector<std::uint8_t> codes(matrix.cols);
-  for (std::uint64_t row = 0; row < matrix.rows; ++row) {
-    decoder.codes(row, 0, codes);
-    for (std::uint64_t column = 0; column < matrix.cols; ++column) {
-      const std::uint64_t block = row / tensor.encoding.block_rows * tensor.layout.blocks_per_row +
-                                  column / tensor.encoding.block_cols;
-      levels[row * matrix.cols + column] = decoder.grid().values[codes[column]] - decoder.zero_point(block);
-    }
-  }
-  if (std::ranges::is_sorted(constant.axes)) return levels;
-  return permuted(levels, signed_shape(tensor), constant.axes);
+  std::vector<float> levels(constant.tensor->layout.matrix.size());
+  read_levels(constant, 0, levels);
+  return levels;
 }
 
 std::optional<std::size_t> output_axis_of(const std::vector<std::int64_t>& axes) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,12 @@ struct QuantizedConstant {
   Tensor value() const;                     ///< decoded, float32
 };
 
-/// The elements of its value.
-std::vector<float> values_of(const QuantizedConstant& constant);
+/// Elements [first, first + to.size()) of its value, row-major.
+void read_values(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to);
 
-/// Codes less zero points, in the order of the value: value = level * scale.
-std::vector<float> levels_of(const QuantizedConstant& constant);
+/// The same of codes less zero points: value = level * scale.
+void read_levels(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to);
+std::vector<float> levels_of(const QuantizedConstant& constant);  ///< all of them
 
 /// The axis of the value that is the tensor's first, where the others keep their order; nothing of other
 /// orders.

@@ -54,6 +54,16 @@ void StridedIndex::next() {
   at_ = static_cast<std::size_t>(at);
 }
 
+void StridedIndex::move_to(std::size_t element) {
+  auto rest = static_cast<std::int64_t>(element);
+  std::int64_t at = 0;
+  for (std::size_t axis = sizes_.size(); axis-- > 0; rest /= sizes_[axis]) {
+    place_[axis] = rest % sizes_[axis];
+    at += place_[axis] * steps_[axis];
+  }
+  at_ = static_cast<std::size_t>(at);
+}
+
 bool is_permutation(std::span<const std::int64_t> perm, std::size_t rank) {
   std::vector<std::int64_t> sorted(perm.begin(), perm.end()), axes(rank);
   std::ranges::sort(sorted);

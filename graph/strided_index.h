@@ -23,6 +23,7 @@ class StridedIndex {
 
   std::size_t at() const { return at_; }
   void next();
+  void move_to(std::size_t element);  ///< to where next() comes in so many steps from the first
 
  private:
   std::vector<std::int64_t> sizes_, steps_, place_;

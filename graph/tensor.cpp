@@ -1,5 +1,6 @@
 #include "graph/tensor.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -99,12 +100,16 @@ Tensor Tensor::ints(std::vector<std::int64_t> shape, std::span<const std::int64_
 /// Shared between copies, so that they are kept once.
 class Tensor::Unread {
  public:
+  using ReadPart = std::function<void(std::uint64_t, std::span<std::byte>)>;
+
   Unread(std::int64_t size, std::function<std::vector<float>()> read)
       : size_(size),
         bytes_(static_cast<std::uint64_t>(size) * sizeof(float)),
         read_floats_(std::move(read)) {}
   Unread(std::int64_t size, std::uint64_t bytes, std::function<std::vector<std::byte>()> read)
       : size_(size), bytes_(bytes), read_bytes_(std::move(read)) {}
+  Unread(std::int64_t size, std::uint64_t bytes, ReadPart read)
+      : size_(size), bytes_(bytes), read_part_(std::move(read)) {}
 
   /// Of a tensor of float32 that gives floats; null for others.
   bool gives_floats() const { return read_floats_ != nullptr; }
@@ -124,6 +129,13 @@ class Tensor::Unread {
     return fresh();
   }
 
+  bool gives_parts() const { return read_part_ || is_kept(); }
+  void read(std::uint64_t first, std::span<std::byte> to) const {
+    if (read_part_ && !is_kept()) return read_part_(first, to);
+    const HeldBytes all = held();
+    std::ranges::copy(all.bytes().subspan(first, to.size()), to.begin());
+  }
+
   bool is_kept() const {
     const std::scoped_lock lock(mutex_);
     return kept_.has_value();
@@ -141,6 +153,11 @@ class Tensor::Unread {
       const auto values = std::make_shared<const std::vector<float>>(floats());
       return {values, std::as_bytes(std::span(*values))};
     }
+    if (read_part_) {
+      const auto bytes = std::make_shared<std::vector<std::byte>>(bytes_);
+      read_part_(0, *bytes);
+      return {bytes, std::span(*bytes)};
+    }
     const auto bytes = std::make_shared<const std::vector<std::byte>>(read_bytes_());
     if (bytes->size() != bytes_)
       throw Error("a tensor of " + std::to_string(bytes_) + " bytes was read, and " +
@@ -152,6 +169,7 @@ class Tensor::Unread {
   std::uint64_t bytes_;
   std::function<std::vector<float>()> read_floats_;
   std::function<std::vector<std::byte>()> read_bytes_;
+  ReadPart read_part_;
   mutable std::mutex mutex_;
   std::optional<HeldBytes> kept_;  ///< never changed once it is there
 };
@@ -173,6 +191,23 @@ Tensor Tensor::unread(ElementType type, std::vector<std::int64_t> shape,
   made.size_ = count_elements(made.shape_).take();
   made.unread_ = std::make_shared<Unread>(made.size_, packed_bytes(type, made.size_).take(), std::move(read));
   return made;
+}
+
+Tensor Tensor::in_parts(ElementType type, std::vector<std::int64_t> shape,
+                        std::function<void(std::uint64_t first, std::span<std::byte> to)> read) {
+  Tensor made;
+  made.type_ = type;
+  made.shape_ = std::move(shape);
+  made.size_ = count_elements(made.shape_).take();
+  made.unread_ = std::make_shared<Unread>(made.size_, packed_bytes(type, made.size_).take(), std::move(read));
+  return made;
+}
+
+bool Tensor::gives_parts() const { return !unread_ || unread_->gives_parts(); }
+
+void Tensor::read(std::uint64_t first, std::span<std::byte> to) const {
+  if (unread_) return unread_->read(first, to);
+  std::ranges::copy(bytes().subspan(first, to.size()), to.begin());
 }
 
 bool Tensor::is_unread() const { return unread_ && !unread_->is_kept(); }
@@ -226,6 +261,10 @@ std::vector<std::int64_t> Tensor::to_ints() const {
 std::vector<float> Tensor::to_floats() const {
   if (is_unread() && unread_->gives_floats()) return unread_->floats();
   std::vector<float> out(static_cast<std::size_t>(size_));
+  if (type_ == ElementType::kFloat) {
+    read(0, std::as_writable_bytes(std::span(out)));
+    return out;
+  }
   if (is_integer(type_) && !info(type_).dtype) {
     const std::vector<std::int64_t> ints = to_ints();
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(ints[i]);

@@ -43,6 +43,9 @@ class Tensor {
   /// The same of any type, as bytes() has them.
   static Tensor unread(ElementType type, std::vector<std::int64_t> shape,
                        std::function<std::vector<std::byte>()> read);
+  /// The same, read a part at a time: `read` fills `to` with the bytes from `first` on, whole elements of them.
+  static Tensor in_parts(ElementType type, std::vector<std::int64_t> shape,
+                         std::function<void(std::uint64_t first, std::span<std::byte> to)> read);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
   static Tensor scalar(std::int64_t value) { return ints({}, {&value, 1}); }
 
@@ -54,6 +57,9 @@ class Tensor {
   HeldBytes held() const;            ///< the same, and what is unread is read for it alone
   std::uint64_t byte_count() const;  ///< how many those are, which reads nothing
   bool is_unread() const;            ///< its values lie elsewhere, and bytes() was not called
+  bool gives_parts() const;          ///< read() of a part does not read the whole
+  /// Copies the bytes [first, first + to.size()), whole elements of them, into `to`, which is aligned for elements.
+  void read(std::uint64_t first, std::span<std::byte> to) const;
 
   /// Whether it shares its elements with the other, which is said without reading either.
   bool shares_with(const Tensor& other) const;

@@ -221,14 +221,19 @@ void OutputFile::pad_to(std::uint64_t alignment) {
   }
 }
 
-void OutputFile::commit() {
+void OutputFile::flush() {
   require_usable();
-  if (heeds_interrupts_) check_interrupt();
   int synced = 0;
   do {
     synced = ::fsync(fd_);
   } while (synced != 0 && errno == EINTR);
   if (synced != 0) fail("write", errno);
+}
+
+void OutputFile::commit() {
+  require_usable();
+  if (heeds_interrupts_) check_interrupt();
+  flush();
   refuse_input(target_);
   if (::rename(partial_.c_str(), target_.c_str()) != 0) fail("finish", errno);
 

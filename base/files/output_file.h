@@ -60,6 +60,9 @@ class OutputFile {
   const std::filesystem::path& path() const { return target_; }
   const std::filesystem::path& partial_path() const { return partial_; }  ///< where it lies until commit()
 
+  /// What is written lies on the disk: what may take long or fail of commit().
+  void flush();
+
   /// Once, last. Afterwards nothing can be written.
   void commit();
 

@@ -115,11 +115,20 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
   auto at = StridedIndex::broadcast(shape, spread.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   const bool as_floats = options_.weights_as_float && chain.container != ElementType::kInt32;
-  const bool is_packed =
-      graph::info(chain.container).bits < 8;  // several codes a byte, whose parts do not join
-  std::vector<std::int64_t> codes;
+  const unsigned bits = graph::info(chain.container).bits;
+  std::vector<std::int64_t> codes;  // not yet in `bytes`
   std::vector<std::byte> bytes;
   std::vector<float> values;
+  std::uint64_t size = 1;
+  for (const std::int64_t axis : shape) size *= static_cast<std::uint64_t>(axis);
+  if (as_floats) values.reserve(size);
+  if (!as_floats) bytes.reserve((size * bits + 7) / 8);
+  const auto pack = [&](std::size_t count) {
+    const graph::Tensor piece =
+        integers(chain.container, {static_cast<std::int64_t>(count)}, std::span(codes).first(count));
+    bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+    codes.erase(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(count));
+  };
   for (std::size_t part = 0; part < data.count(); ++part) {
     const auto x = data.part(part);
     if (!x) return "is of a constant that cannot be computed";
@@ -145,14 +154,12 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
       }
     }
     if (as_floats) values.insert(values.end(), found.values.begin(), found.values.end());
-    if (as_floats || !is_packed) {
-      if (!as_floats) {
-        const auto piece = integers(chain.container, {static_cast<std::int64_t>(codes.size())}, codes);
-        bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
-      }
+    if (as_floats)
       codes.clear();
-    }
+    else
+      pack(bits < 8 ? codes.size() / (8 / bits) * (8 / bits) : codes.size());  // whole bytes
   }
+  if (!as_floats) pack(codes.size());
   std::vector<std::int64_t> written = shape;
   if (reshape) {
     const Node& next = graph_.nodes[*reshape];
@@ -168,10 +175,8 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
   replaces(node);
   chain.quantizes = as_floats;
   chain.data = as_floats ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, values))
-               : is_packed
-                   ? out_.constant(chain.name + "_integers", integers(chain.container, written, codes))
-                   : out_.constant(chain.name + "_integers",
-                                   graph::Tensor(chain.container, written, std::move(bytes)));
+                         : out_.constant(chain.name + "_integers",
+                                         graph::Tensor(chain.container, written, std::move(bytes)));
   emit(chain);
   if (chain.is_bipolar) {
     bipolar_names_[out_.last_node_name()] = node.op == "BipolarQuant" ? "BipolarQuant" : "Quant";

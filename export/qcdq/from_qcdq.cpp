@@ -186,8 +186,6 @@ Why QcdqReader::dequantize(const Node& node) {
   if (!linear.ok()) return linear.failure().message;
   auto quantizer = quantizer_of(node, source.value());
   if (!quantizer.ok()) return quantizer.failure().message;
-  if (linear.value().has_axis()) quantizer.value().parameters = broadcast(linear.value(), *shape);
-  if (!linear.value().has_axis()) quantizer.value().parameters = broadcast(linear.value(), {});
   if (quantize) {
     const auto other = parameters_of(graph_, *quantize, shape);
     if (!other.ok()) return "is behind " + graph::text_of(*quantize) + ", which " + other.failure().message;
@@ -197,10 +195,16 @@ Why QcdqReader::dequantize(const Node& node) {
   }
   const bool is_minifloat = quantizer.value().minifloat != ElementType::kUnknown;
   if (quantize && (is_minifloat || !graph_.constant(quantize->inputs[0]))) {
+    quantizer.value().parameters =
+        broadcast(linear.value(), linear.value().has_axis() ? *shape : graph::Shape());
     return activation(node, source.value(), std::move(quantizer.value()));
   }
-  return is_minifloat ? constant_floats(node, source.value(), linear.value(), std::move(quantizer.value()))
-                      : constant(node, source.value(), linear.value(), std::move(quantizer.value()));
+  const Tensor& whole = *graph_.constant(quantize ? quantize->inputs[0] : source.value().value);
+  GroupedParameters grouped = in_groups(linear.value(), whole.shape());
+  quantizer.value().parameters = std::move(grouped.parameters);
+  const Tensor tensor = whole.reshaped(std::move(grouped.shape));
+  return is_minifloat ? constant_floats(node, tensor, whole.shape(), quantizer.value())
+                      : constant(node, tensor, whole.shape(), source.value(), quantizer.value());
 }
 
 Result<QcdqReader::Quantizer> QcdqReader::quantizer_of(const Node& node, const IntegerSource& source) const {

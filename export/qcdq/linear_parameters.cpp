@@ -221,4 +221,22 @@ BroadcastParameters broadcast(const LinearParameters& parameters, const Shape& d
   return made;
 }
 
+GroupedParameters in_groups(const LinearParameters& parameters, std::vector<std::int64_t> shape) {
+  const auto axis = static_cast<std::size_t>(parameters.axis);
+  const bool has_groups = parameters.block > 1 && parameters.shape[axis] > 1 &&
+                          shape[axis] == parameters.shape[axis] * parameters.block;
+  if (!has_groups) {
+    BroadcastParameters spread =
+        broadcast(parameters, parameters.has_axis() ? Shape(shape.begin(), shape.end()) : Shape());
+    return {.shape = std::move(shape), .parameters = std::move(spread)};
+  }
+  shape[axis] = parameters.block;
+  shape.insert(shape.begin() + parameters.axis, parameters.shape[axis]);
+  BroadcastParameters grouped{.scale = parameters.scale,
+                              .zero = {parameters.zero.begin(), parameters.zero.end()},
+                              .shape = parameters.shape};
+  grouped.shape.insert(grouped.shape.begin() + parameters.axis + 1, 1);
+  return {.shape = std::move(shape), .parameters = std::move(grouped)};
+}
+
 }  // namespace crumb::exporting

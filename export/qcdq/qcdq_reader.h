@@ -52,16 +52,18 @@ class QcdqReader {
 
   Why dequantize(const graph::Node& node);
   Why activation(const graph::Node& node, const IntegerSource& source, Quantizer quantizer);
-  Why constant(const graph::Node& node, const IntegerSource& source, const LinearParameters& linear,
-               Quantizer quantizer);
-  Why constant_floats(const graph::Node& node, const IntegerSource& source, const LinearParameters& linear,
-                      Quantizer quantizer);
+  /// `tensor`: the integers, or the floats that are quantized, in the shape that the quantizer's parameters broadcast to;
+  /// `shape`: that of the constant.
+  Why constant(const graph::Node& node, const graph::Tensor& tensor, const std::vector<std::int64_t>& shape,
+               const IntegerSource& source, Quantizer quantizer);
+  Why constant_floats(const graph::Node& node, const graph::Tensor& tensor,
+                      const std::vector<std::int64_t>& shape, const Quantizer& quantizer);
   Result<Quantizer> quantizer_of(const graph::Node& node, const IntegerSource& source) const;
   bool reads_sign(const graph::Node& where);
   void emit(const graph::Node& node, const std::string& data, const Quantizer& quantizer,
             const std::string& output);
-  void emit_constant(const graph::Node& node, const graph::Tensor& values, const LinearParameters& linear,
-                     Quantizer quantizer);
+  void emit_constant(const graph::Node& node, const graph::Tensor& values,
+                     const std::vector<std::int64_t>& shape, const Quantizer& quantizer);
   const std::string& alias(const std::string& value) const;
 
   const graph::Graph& graph_;

@@ -72,18 +72,19 @@ std::int64_t linear_code(float x, float scale, float zero, const IntegerBounds& 
       std::clamp(q, static_cast<double>(container.low), static_cast<double>(container.high)));
 }
 
-/// A tensor cut along axis 0, where it is large and its rows are whole bytes.
+/// A tensor cut along axis 0 into whole bytes, where it is large.
 class TensorRows {
  public:
   static constexpr std::int64_t kLeastCut = 1 << 20;  // elements
 
-  explicit TensorRows(const Tensor& tensor) : tensor_(tensor), held_(tensor.held()) {
-    const bool is_large = tensor.size() >= 2 * kLeastCut && graph::info(tensor.type()).bits >= 8;
-    if (!is_large || tensor.shape()[0] < 2) return;
+  explicit TensorRows(const Tensor& tensor) : tensor_(tensor) {
+    if (tensor.size() < 2 * kLeastCut || tensor.shape()[0] < 2) return;
     const auto all = static_cast<std::size_t>(tensor.shape()[0]);
     row_ = static_cast<std::size_t>(tensor.size()) / all;
-    rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut) / row_);
+    const std::size_t a_byte = std::max(1U, 8 / graph::info(tensor.type()).bits);  // elements
+    rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut) / row_ / a_byte) * a_byte;
     count_ = (all + rows_ - 1) / rows_;
+    if (!tensor.gives_parts()) held_ = tensor.held();
   }
 
   std::size_t count() const { return count_; }
@@ -94,9 +95,14 @@ class TensorRows {
     std::vector<std::int64_t> shape = tensor_.shape();
     const std::size_t begin = part * rows_, end = std::min(static_cast<std::size_t>(shape[0]), begin + rows_);
     shape[0] = static_cast<std::int64_t>(end - begin);
-    const std::size_t bytes = row_ * (graph::info(tensor_.type()).bits / 8);
-    const auto span = held_.bytes().subspan(begin * bytes, (end - begin) * bytes);
-    return {tensor_.type(), shape, {span.begin(), span.end()}};
+    const unsigned bits = graph::info(tensor_.type()).bits;
+    std::vector<std::byte> bytes(((end - begin) * row_ * bits + 7) / 8);
+    const std::size_t from = begin * row_ * bits / 8;
+    if (held_)
+      std::ranges::copy(held_->bytes().subspan(from, bytes.size()), bytes.begin());
+    else
+      tensor_.read(from, bytes);
+    return {tensor_.type(), shape, std::move(bytes)};
   }
 
   /// Those of a part's rows.
@@ -120,7 +126,7 @@ class TensorRows {
 
  private:
   const Tensor& tensor_;
-  const graph::HeldBytes held_;
+  std::optional<graph::HeldBytes> held_;  ///< of one that is cut and does not give parts
   std::size_t row_ = 0, rows_ = 0, count_ = 1;
 };
 
@@ -144,31 +150,44 @@ std::optional<std::vector<std::int64_t>> codes_of(const Tensor& piece, const Int
   return codes;
 }
 
-/// What a quantizer of the constant takes in, if every float is the usual one.
+/// Integers [first, first + count) of a tensor.
+std::vector<std::int64_t> integers_between(const Tensor& tensor, std::uint64_t first, std::uint64_t count) {
+  const unsigned bits = graph::info(tensor.type()).bits;
+  const std::uint64_t begin = first * bits / 8, before = first - begin * 8 / bits,  // in the first byte
+      end = ((first + count) * bits + 7) / 8;
+  std::vector<std::byte> bytes(end - begin);
+  tensor.read(begin, bytes);
+  const auto size = static_cast<std::int64_t>(bytes.size() * 8 / bits);
+  std::vector<std::int64_t> integers = Tensor(tensor.type(), {size}, std::move(bytes)).to_ints();
+  integers.erase(integers.begin(), integers.begin() + static_cast<std::ptrdiff_t>(before));
+  integers.resize(count);
+  return integers;
+}
+
+/// What a quantizer of the constant takes in, if every float is the usual one: elements [first, first + to.size()).
 template <class Quantizer>
-std::vector<float> usual_values(const Tensor& tensor, const IntegerSource& source,
-                                const Quantizer& quantizer) {
-  if (source.quantize) return tensor.to_floats();
-  const TensorRows rows(tensor);
+void usual_values(const Tensor& tensor, const IntegerSource& source, const Quantizer& quantizer,
+                  std::uint64_t first, std::span<float> to) {
+  if (to.empty()) return;
+  if (source.quantize) return tensor.read(first * sizeof(float), std::as_writable_bytes(to));
   auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
-  std::vector<float> values;
-  values.reserve(static_cast<std::size_t>(tensor.size()));
-  for (std::size_t part = 0; part < rows.count(); ++part) {
-    for (const std::int64_t code : rows.part(part).to_ints()) {
+  at->move_to(first);
+  for (std::uint64_t done = 0; done < to.size();) {
+    const auto piece = integers_between(tensor, first + done,
+                                        std::min<std::uint64_t>(to.size() - done, TensorRows::kLeastCut));
+    for (const std::int64_t code : piece) {
       const auto clamped = static_cast<float>(std::clamp(code, source.bounds.low, source.bounds.high));
-      values.push_back(input_of(clamped, quantizer.parameters.scale[at->at()],
-                                quantizer.parameters.zero[at->at()], quantizer.op == "BipolarQuant"));
+      to[done++] = input_of(clamped, quantizer.parameters.scale[at->at()],
+                            quantizer.parameters.zero[at->at()], quantizer.op == "BipolarQuant");
       at->next();
     }
   }
-  return values;
 }
 
 }  // namespace
 
-Why QcdqReader::constant(const Node& node, const IntegerSource& source, const LinearParameters& linear,
-                         Quantizer quantizer) {
-  const Tensor& tensor = *graph_.constant(source.quantize ? source.quantize->inputs[0] : source.value);
+Why QcdqReader::constant(const Node& node, const Tensor& tensor, const std::vector<std::int64_t>& shape,
+                         const IntegerSource& source, Quantizer quantizer) {
   if (source.quantize && tensor.type() != graph::ElementType::kFloat) {
     return "is of values of type " + std::string(name_of(tensor.type())) + "; QONNX's quantizers are float32";
   }
@@ -223,7 +242,10 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
         return "holds the integer " + std::to_string((*codes)[i]) +
                ", which no float32 is rounded to at its scale";
       }
-      if (*found != values[i] && changed.empty()) changed = usual_values(tensor, source, quantizer);
+      if (*found != values[i] && changed.empty()) {
+        changed.resize(static_cast<std::size_t>(tensor.size()));
+        usual_values(tensor, source, quantizer, 0, changed);
+      }
       values[i] = *found;
       if (!changed.empty()) changed[rows.first(part) + i] = *found;
     }
@@ -232,17 +254,20 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
   if (!changed.empty()) {
     values = Tensor::floats(tensor.shape(), changed);
   } else if (!source.quantize) {
-    auto usual = [tensor, source, quantizer] { return usual_values(tensor, source, quantizer); };
-    values = tensor.size() < TensorRows::kLeastCut ? Tensor::floats(tensor.shape(), usual())
-                                                   : Tensor::unread(tensor.shape(), std::move(usual));
+    values =
+        Tensor::in_parts(graph::ElementType::kFloat, tensor.shape(),
+                         [tensor, source, quantizer](std::uint64_t first, std::span<std::byte> to) {
+                           usual_values(tensor, source, quantizer, first / sizeof(float),
+                                        {reinterpret_cast<float*>(to.data()), to.size() / sizeof(float)});
+                         });
+    if (tensor.size() < TensorRows::kLeastCut) values.bytes();
   }
-  emit_constant(node, values, linear, std::move(quantizer));
+  emit_constant(node, values, shape, quantizer);
   return {};
 }
 
-Why QcdqReader::constant_floats(const Node& node, const IntegerSource& source, const LinearParameters& linear,
-                                Quantizer quantizer) {
-  const Tensor& tensor = *graph_.constant(source.value);
+Why QcdqReader::constant_floats(const Node& node, const Tensor& tensor,
+                                const std::vector<std::int64_t>& shape, const Quantizer& quantizer) {
   std::vector<float> values = tensor.to_floats();
   auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
@@ -259,36 +284,26 @@ Why QcdqReader::constant_floats(const Node& node, const IntegerSource& source, c
   if (!std::ranges::equal(made.value().values, values, same)) {
     return "holds values that FloatQuant would not give again";
   }
-  emit_constant(node, Tensor::floats(tensor.shape(), values), linear, std::move(quantizer));
+  emit_constant(node, Tensor::floats(tensor.shape(), values), shape, quantizer);
   return {};
 }
 
-/// Blocks of an axis become an axis of their own before it, and a Reshape takes that away again.
-void QcdqReader::emit_constant(const Node& node, const Tensor& values, const LinearParameters& linear,
-                               Quantizer quantizer) {
-  std::vector<std::int64_t> shape = values.shape();
-  const auto axis = static_cast<std::size_t>(linear.axis);
-  const bool has_groups =
-      linear.block > 1 && linear.shape[axis] > 1 && shape[axis] == linear.shape[axis] * linear.block;
+/// Values that are in groups get the constant's shape by a Reshape.
+void QcdqReader::emit_constant(const Node& node, const Tensor& values, const std::vector<std::int64_t>& shape,
+                               const Quantizer& quantizer) {
   const std::string name = name_of(node);
-  if (!has_groups) {
+  if (values.shape() == shape) {
     emit(node, out_.constant(name + "_values", values), quantizer, node.outputs[0]);
     return;
   }
-  const std::vector<std::int64_t> whole = shape;
-  shape[axis] = linear.block;
-  shape.insert(shape.begin() + linear.axis, linear.shape[axis]);
-  quantizer.parameters.shape = linear.shape;
-  quantizer.parameters.shape.insert(quantizer.parameters.shape.begin() + linear.axis + 1, 1);
-  quantizer.parameters.scale = linear.scale;
-  quantizer.parameters.zero.assign(linear.zero.begin(), linear.zero.end());
-  const std::string grouped = out_.fresh_value(
-      name + "_groups", {.type = graph::ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())});
-  emit(node, out_.constant(name + "_values", values.reshaped(shape)), quantizer, grouped);
-  const auto rank = static_cast<std::int64_t>(whole.size());
+  const Shape groups(values.shape().begin(), values.shape().end());
+  const std::string grouped =
+      out_.fresh_value(name + "_groups", {.type = graph::ElementType::kFloat, .shape = groups});
+  emit(node, out_.constant(name + "_values", values), quantizer, grouped);
+  const auto rank = static_cast<std::int64_t>(shape.size());
   out_.node({.op = "Reshape",
              .name = name + "_reshape",
-             .inputs = {grouped, out_.constant(name + "_shape", Tensor::ints({rank}, whole))},
+             .inputs = {grouped, out_.constant(name + "_shape", Tensor::ints({rank}, shape))},
              .output = node.outputs[0]});
 }
 

@@ -55,16 +55,17 @@ Baked bake(const Graph& graph, const ConstantValues& constants, const Links& lin
         parts.is_cut() ? parts.made_by(rounding, i, made->values) : made_of(graph, rounding, *made);
     if (!again || !same(*made, *again)) baked.keeps = false;
     if (!baked.keeps) return baked;
-    const std::vector<float> whole = parts.is_cut() ? std::vector<float>() : own.to_floats();
-    const std::span<const float> before = parts.is_cut() ? parts.data_of(i) : std::span(whole);
+    const std::vector<float> before = parts.is_cut() ? parts.data_of(i) : own.to_floats();
     const bool is_own = own.type() == graph::ElementType::kFloat &&
                         std::ranges::equal(before, made->values, [](float x, double y) {
                           return x == static_cast<float>(y) && std::signbit(x) == std::signbit(y);
                         });
     if (!is_own && values.empty() && at > 0) {
       values.reserve(static_cast<std::size_t>(own.size()));
-      for (std::size_t k = 0; k < i; ++k)
-        values.insert(values.end(), parts.data_of(k).begin(), parts.data_of(k).end());
+      for (std::size_t k = 0; k < i; ++k) {
+        const std::vector<float> data = parts.data_of(k);
+        values.insert(values.end(), data.begin(), data.end());
+      }
     }
     if (!is_own || !values.empty()) values.insert(values.end(), made->values.begin(), made->values.end());
     at += made->values.size();

@@ -101,6 +101,13 @@ OnnxDataFolder OnnxDataFolder::at(const fs::path& folder) {
   return made;
 }
 
+OnnxDataFolder OnnxDataFolder::with(const std::string& name, const fs::path& file) const {
+  OnnxDataFolder made = *this;
+  made.opened_ = std::make_shared<std::map<std::string, std::shared_ptr<const InputFile>>>(*opened_);
+  (*made.opened_)[name] = std::make_shared<const InputFile>(InputFile::open(file).take());
+  return made;
+}
+
 Result<fs::path> OnnxDataFolder::find(const OnnxExternalPlace& place) const {
   if (folder_.empty())
     return Failure{"its external data are at " + quote_text(place.path) +

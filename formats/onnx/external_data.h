@@ -45,6 +45,9 @@ class OnnxDataFolder {
   /// In a folder; an empty path is nowhere.
   static OnnxDataFolder at(const std::filesystem::path& folder);
 
+  /// With `file` in the place of what is called `name` there: written, and not yet renamed.
+  OnnxDataFolder with(const std::string& name, const std::filesystem::path& file) const;
+
   /// The file of a place. A Failure, the end of a sentence about the tensor, where links lead out of the folder or the
   /// file is not there.
   Result<std::filesystem::path> find(const OnnxExternalPlace& place) const;

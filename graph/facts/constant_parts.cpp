@@ -37,16 +37,23 @@ ConstantParts::ConstantParts(const Graph& graph, const ConstantValues& constants
     }
   }
   shape_ = tensor->shape();
-  data_ = tensor->to_floats();
+  data_ = *tensor;
+  if (!data_.gives_parts()) whole_ = data_.held();
   const auto all = static_cast<std::size_t>(shape_[0]);
   rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut / (tensor->size() / shape_[0])));
   count_ = (all + rows_ - 1) / rows_;
 }
 
-std::span<const float> ConstantParts::data_of(std::size_t i) const {
-  const std::size_t row = data_.size() / static_cast<std::size_t>(shape_[0]);
-  const std::size_t begin = i * rows_ * row, end = std::min(data_.size(), begin + rows_ * row);
-  return std::span(data_).subspan(begin, end - begin);
+std::vector<float> ConstantParts::data_of(std::size_t i) const {
+  const auto [begin, end] = rows(i);
+  const std::size_t row = static_cast<std::size_t>(data_.size() / shape_[0]);
+  std::vector<float> part((end - begin) * row);
+  const auto bytes = std::as_writable_bytes(std::span(part));
+  if (whole_)
+    std::ranges::copy(whole_->bytes().subspan(begin * row * sizeof(float), bytes.size()), bytes.begin());
+  else
+    data_.read(begin * row * sizeof(float), bytes);
+  return part;
 }
 
 std::pair<std::size_t, std::size_t> ConstantParts::rows(std::size_t i) const {
@@ -72,8 +79,7 @@ ConstantValue rows_of(const ConstantValue& whole, std::span<const std::int64_t> 
 std::optional<ConstantValue> ConstantParts::made_by(const Node& node, std::size_t i,
                                                     std::vector<double> data) const {
   ConstantValue x{.shape = shape_, .values = std::move(data)};
-  x.shape[0] =
-      static_cast<std::int64_t>(x.values.size() / (data_.size() / static_cast<std::size_t>(shape_[0])));
+  x.shape[0] = static_cast<std::int64_t>(x.values.size()) / (data_.size() / shape_[0]);
   ConstantInputs inputs{std::make_shared<const ConstantValue>(std::move(x))};
   for (std::size_t input = 1; input < parameters_.size(); ++input) inputs.push_back(parameter(input, i));
   return constant_from_qonnx(node, inputs);
@@ -81,11 +87,10 @@ std::optional<ConstantValue> ConstantParts::made_by(const Node& node, std::size_
 
 std::optional<ConstantValue> ConstantParts::part(std::size_t i) const {
   if (!is_cut()) return constants_.find(value_);
-  const auto data = data_of(i);
+  const std::vector<float> data = data_of(i);
   if (node_) return made_by(*node_, i, {data.begin(), data.end()});
   ConstantValue made{.shape = shape_, .values = {data.begin(), data.end()}};
-  made.shape[0] =
-      static_cast<std::int64_t>(data.size() / (data_.size() / static_cast<std::size_t>(shape_[0])));
+  made.shape[0] = static_cast<std::int64_t>(data.size()) / (data_.size() / shape_[0]);
   return made;
 }
 

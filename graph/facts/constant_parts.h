@@ -34,15 +34,16 @@ class ConstantParts {
   std::optional<ConstantValue> made_by(const Node& node, std::size_t i, std::vector<double> data) const;
 
   /// Elements of the data that part i is made of. Precondition: is_cut().
-  std::span<const float> data_of(std::size_t i) const;
+  std::vector<float> data_of(std::size_t i) const;
 
  private:
   std::shared_ptr<const ConstantValue> parameter(std::size_t input, std::size_t i) const;
 
   const ConstantValues& constants_;
   std::string value_;
-  const Node* node_ = nullptr;  ///< the quantizer; null where the value is an initializer
-  std::vector<float> data_;
+  const Node* node_ = nullptr;      ///< the quantizer; null where the value is an initializer
+  Tensor data_;                     ///< the initializer, which is cut
+  std::optional<HeldBytes> whole_;  ///< its bytes, where it does not give parts
   std::vector<std::int64_t> shape_;
   std::vector<std::shared_ptr<const ConstantValue>> parameters_;  ///< whole; of input 0 null
   std::size_t rows_ = 0, count_ = 1;                              ///< of a part; parts

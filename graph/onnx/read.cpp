@@ -52,11 +52,12 @@ Graph read_onnx(const fs::path& path) {
   }
 }
 
-Graph read_onnx_at(const fs::path& bytes, const fs::path& path) {
+Graph read_onnx_at(const fs::path& bytes, const fs::path& path, const std::optional<fs::path>& data) {
   const MappedFile file = MappedFile::open(bytes).take();
   const fs::path folder = path.parent_path();
   try {
-    return read(file.bytes(), OnnxDataFolder::at(folder.empty() ? "." : folder),
+    const OnnxDataFolder beside = OnnxDataFolder::at(folder.empty() ? "." : folder);
+    return read(file.bytes(), data ? beside.with(data_file_of(path), *data) : beside,
                 std::make_shared<const InputFile>(InputFile::open(bytes).take()));
   } catch (const Error& error) {
     throw within_file(quote_text(path.string()), error);

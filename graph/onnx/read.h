@@ -14,7 +14,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "base/error.h"
 #include "graph/graph.h"
@@ -26,8 +28,15 @@ namespace crumb::graph {
 /// (Tensor::is_unread): the files must not change as long as the graph is there.
 Graph read_onnx(const std::filesystem::path& path);
 
-/// The same of bytes that are to be the file `path`, and lie elsewhere as yet.
-Graph read_onnx_at(const std::filesystem::path& bytes, const std::filesystem::path& path);
+/// The same of a file that is written and not yet renamed: `bytes` are to be `path`, and `data` are to be `<path>.data`.
+/// Without data, `path` has none of that name.
+Graph read_onnx_at(const std::filesystem::path& bytes, const std::filesystem::path& path,
+                   const std::optional<std::filesystem::path>& data);
+
+/// Where a file of 2 GB and more has its large initializers: beside it.
+inline std::string data_file_of(const std::filesystem::path& path) {
+  return path.filename().string() + ".data";
+}
 
 /// `folder`: where external data lie (formats/onnx/external_data.h); none are taken where it is empty.
 Result<Graph> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);

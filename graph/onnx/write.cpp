@@ -11,8 +11,6 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::uint64_t kMostInside =
-    2'000'000'000;                            // bytes of constants; protobuf holds less than 2^31 in all
 constexpr std::int64_t kLeastOutside = 1024;  // elements of an initializer that is worth a place outside
 constexpr std::uint64_t kAlignment = 4096;
 constexpr std::uint64_t kMostOfMessage = (std::uint64_t{1} << 31U) - 1;  // of a message
@@ -115,13 +113,14 @@ void expect_room(const std::filesystem::path& path, std::uint64_t bytes) {
 
 std::string onnx_bytes(const Graph& graph) { return serialized(to_proto(graph)); }
 
-void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check) {
+void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check,
+                std::uint64_t most_inside) {
   const Frame frame = frame_of(graph);
   const std::uint64_t constants = constant_bytes(graph);
   expect_room(path, constants);
   std::optional<OutputFile> data;
-  const std::string location = path.filename().string() + ".data";
-  if (constants > kMostInside) data.emplace(path.parent_path() / location);
+  const std::string location = data_file_of(path);
+  if (constants > most_inside) data.emplace(path.parent_path() / location);
   std::vector<Piece> pieces;
   std::uint64_t length = frame.graph_before.size() + frame.graph_behind.size();
   for (const auto& [name, tensor] : graph.initializers) {
@@ -141,15 +140,12 @@ void write_onnx(const Graph& graph, const std::filesystem::path& path, const Rea
   }
   file.append(frame.graph_behind);
   file.append(frame.model_behind);
-  if (data) data->commit();
-  if (check) {
-    try {
-      check(read_onnx_at(file.partial_path(), path));
-    } catch (...) {
-      std::error_code ignored;
-      if (data) std::filesystem::remove(data->path(), ignored);
-      throw;
-    }
+  if (check)
+    check(read_onnx_at(file.partial_path(), path, data ? std::optional(data->partial_path()) : std::nullopt));
+  if (data) {  // two names, one after the other, with nothing between them that takes time or fails
+    file.flush();
+    file.outlast_interrupts();
+    data->commit();
   }
   file.commit();
 }

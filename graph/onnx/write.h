@@ -19,8 +19,11 @@ void expect_room(const std::filesystem::path& path, std::uint64_t bytes);
 
 /// Written beside the target and renamed; a graph of 2 GB and more puts its large initializers into
 /// `<file>.data` beside it. `check` is given what the written bytes read back as, before they get the target's name:
-/// where it throws, no file is left, and an older one stays (but not its data file).
+/// where it throws, no file is left, and an older one stays, with its data.
 using ReadBack = std::function<void(const Graph& found)>;
-void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check = {});
+inline constexpr std::uint64_t kMostInsideOnnx =
+    2'000'000'000;  ///< bytes of constants; protobuf holds less than 2^31 in all
+void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check = {},
+                std::uint64_t most_inside = kMostInsideOnnx);
 
 }  // namespace crumb::graph

@@ -39,19 +39,25 @@ class Lowering {
   void run() {
     const Layout layout = layout_of();
     const Node quantizer = quantizer_for(layout);
-    const Ints sizes = permuted_shape(layout.shape, layout.axes);
-    auto decode = [tensor = constant_.tensor, shape = layout.shape, axes = layout.axes] {
-      std::vector<float> values(tensor->layout.matrix.size());
-      dequantize(tensor->view(), values);
-      return is_identity(axes) ? values : permuted(values, shape, axes);
-    };
-    const bool is_small = tensor_.layout.matrix.size() < kLeastDecoded;
-    append(quantizer, is_small ? Tensor::floats(sizes, decode()) : Tensor::unread(sizes, decode), layout);
+    append(quantizer, decoded(layout), layout);
   }
 
  private:
   Ints tensor_shape() const { return {tensor_.shape.begin(), tensor_.shape.end()}; }
   std::uint64_t blocks() const { return tensor_.layout.blocks(); }
+
+  /// What the quantizer takes in: the elements in the constant's order, or in the tensor's where a Transpose follows.
+  Tensor decoded(const Layout& layout) const {
+    const Ints sizes = permuted_shape(layout.shape, layout.axes);
+    QuantizedConstant ordered = constant_;
+    if (is_identity(layout.axes)) std::ranges::sort(ordered.axes);
+    if (tensor_.layout.matrix.size() < kLeastDecoded) return ordered.value().reshaped(sizes);
+    return Tensor::in_parts(ElementType::kFloat, sizes,
+                            [ordered](std::uint64_t first, std::span<std::byte> to) {
+                              read_values(ordered, first / sizeof(float),
+                                          {reinterpret_cast<float*>(to.data()), to.size() / sizeof(float)});
+                            });
+  }
 
   /// Whether blocks are runs of equal length within rows, several a row.
   bool has_groups() const {

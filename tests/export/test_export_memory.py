@@ -57,8 +57,14 @@ def test_weights_alone_take_little_more_than_the_largest(crumb_bin, tmp_path, ex
     width, layers = 2048, 14  # 235 MB; a few copies of all are beyond the bound
     model = network(tmp_path, width, layers, external)
     bound = 4 * width * width + ROOM
-    for name, flags in (("q.onnx", ["--to", "qonnx"]), ("d.onnx", ["--to", "qcdq"]), ("p.crumb", [])):
-        took = peak([crumb_bin, "quantize", model, "-o", tmp_path / name, "--weights", "int8:channel", *flags])
+    runs = {
+        "q.onnx": ["int8:channel", "--to", "qonnx"],
+        "d.onnx": ["int8:channel", "--to", "qcdq"],
+        "d4.onnx": ["int4:group=128", "--to", "qcdq"],
+        "p.crumb": ["int8:channel"],
+    }
+    for name, flags in runs.items():
+        took = peak([crumb_bin, "quantize", model, "-o", tmp_path / name, "--weights", *flags])
         assert took < bound, (name, took)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

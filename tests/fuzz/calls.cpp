@@ -399,7 +399,7 @@ class Player {
     const char* node = nullptr;
     const std::uint64_t count = crumb_not_finite(slot(sessions_), &node);
     promise((count > 0) == (node[0] != '\0'), "values that are not finite came to a quantizer with a name");
-    promise(crumb_cache_length(session) == 0 || crumb_cache_memory(session) > 0, "places take memory");
+    (void)crumb_cache_memory(session);  // 0 with places whose other axes are empty
     calls_ += 7;
   }
 

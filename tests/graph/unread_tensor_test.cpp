@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "graph/tensor.h"
@@ -12,6 +14,7 @@
 namespace {
 
 using crumb::Error;
+using crumb::graph::ElementType;
 using crumb::graph::Tensor;
 
 TEST_CASE(
@@ -47,6 +50,45 @@ TEST_CASE(
     CHECK(*reads == floats + 1);
     CHECK(!unread.is_unread());
     CHECK(unread.byte_count() == plain.bytes().size());
+  }
+}
+
+TEST_CASE("tensors in parts: any part is that of the whole, and the whole is read when it is kept") {
+  std::mt19937 random(5);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  constexpr std::array kTypes{ElementType::kFloat, ElementType::kInt8, ElementType::kInt64};
+  for (int round = 0; round < 200; ++round) {
+    const ElementType type = kTypes[below(kTypes.size())];
+    const std::size_t each = crumb::graph::info(type).bits / 8;
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(below(6)),
+                                          static_cast<std::int64_t>(below(6))};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(shape[0] * shape[1]) * each);
+    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(below(100)); });
+    const Tensor plain(type, shape, bytes);
+    const Tensor parts = Tensor::in_parts(type, shape, [bytes](std::uint64_t first, std::span<std::byte> to) {
+      std::ranges::copy(std::span(bytes).subspan(first, to.size()), to.begin());
+    });
+    const Tensor whole = Tensor::unread(type, shape, [bytes] { return bytes; });
+    CHECK(parts.gives_parts());
+    CHECK(plain.gives_parts());
+    CHECK(!whole.gives_parts());
+    CHECK(parts.is_unread());
+    CHECK(parts.byte_count() == bytes.size());
+    for (int run = 0; run < 4; ++run) {
+      const std::size_t all = bytes.size() / each, first = below(all + 1), size = below(all + 1 - first);
+      for (const Tensor* tensor : {&parts, &plain, &whole}) {
+        std::vector<std::byte> found(size * each);
+        tensor->read(first * each, found);
+        CHECK(std::ranges::equal(found, std::span(bytes).subspan(first * each, found.size())));
+      }
+    }
+    CHECK(parts.to_floats() == plain.to_floats());
+    CHECK(parts == plain);
+    CHECK(std::ranges::equal(parts.bytes(), bytes));
+    CHECK(!parts.is_unread());
+    CHECK(whole == plain);
+    CHECK(std::ranges::equal(whole.bytes(), bytes));
+    CHECK(whole.gives_parts());
   }
 }
 

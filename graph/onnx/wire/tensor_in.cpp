@@ -38,13 +38,13 @@ std::vector<std::byte> typed_data(std::span<const std::byte> file, const WireExt
 /// Bytes of a file, now or where they are large when they are asked for. The reader says who they are.
 Tensor bytes_of_file(std::shared_ptr<const InputFile> file, std::uint64_t offset, std::uint64_t needed,
                      ElementType type, std::vector<std::int64_t> shape, const std::string& who) {
-  auto read = [file = std::move(file), offset, needed, who] {
-    std::vector<std::byte> bytes(needed);
-    file->read(offset, bytes).take(who);
-    return bytes;
+  auto read = [file = std::move(file), offset, who](std::uint64_t first, std::span<std::byte> to) {
+    file->read(offset + first, to).take(who);
   };
-  if (needed < kLeastUnread) return {type, std::move(shape), read()};
-  return Tensor::unread(type, std::move(shape), std::move(read));
+  if (needed >= kLeastUnread) return Tensor::in_parts(type, std::move(shape), std::move(read));
+  std::vector<std::byte> bytes(needed);
+  read(0, bytes);
+  return {type, std::move(shape), std::move(bytes)};
 }
 
 }  // namespace

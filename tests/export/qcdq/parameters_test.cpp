@@ -7,6 +7,7 @@
 
 #include "export/qcdq/integer_range.h"
 #include "export/qcdq/linear_parameters.h"
+#include "graph/strided_index.h"
 #include "tests/graph/node_builder.h"
 #include "tests/support/samples.h"
 
@@ -40,7 +41,7 @@ TEST_CASE("parameters of QuantizeLinear: every element has the scale that ONNX g
   const auto draw = [&](int low, int high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(engine);
   };
-  int blocked = 0, refused = 0;
+  int blocked = 0, divided = 0, refused = 0;
   for (int round = 0; round < 3000; ++round) {
     Axes whole(static_cast<std::size_t>(draw(1, 3)));
     for (std::int64_t& size : whole) size = draw(1, 5);
@@ -50,6 +51,7 @@ TEST_CASE("parameters of QuantizeLinear: every element has the scale that ONNX g
     if (axis != 1 || draw(0, 1) == 0) attributes["axis"] = draw(0, 1) == 0 ? axis : axis - rank;
     if (block > 0) attributes["block_size"] = block;
     const auto along = static_cast<std::size_t>(axis);
+    if (block == 2 && draw(0, 2) == 0) whole[along] = 4;
     Axes scales{whole[along]};
     if (block > 0) {
       scales = whole;
@@ -71,9 +73,17 @@ TEST_CASE("parameters of QuantizeLinear: every element has the scale that ONNX g
     blocked += block > 0;
     const BroadcastParameters made = broadcast(found.value(), Shape(whole.begin(), whole.end()));
     REQUIRE(made.zero.size() == made.scale.size());
+    const GroupedParameters groups = in_groups(found.value(), whole);
+    const bool is_divided = block > 1 && scales[along] > 1 && whole[along] % block == 0;
+    divided += is_divided;
+    CHECK(groups.shape.size() == whole.size() + (is_divided ? 1 : 0));
+    if (is_divided) CHECK(groups.parameters.scale == found.value().scale);  // none for each element
+    auto in_group = graph::StridedIndex::broadcast(groups.shape, groups.parameters.shape);
+    REQUIRE(in_group);
     Axes place(whole.size(), 0);
     std::int64_t elements = 1;
     for (const std::int64_t size : whole) elements *= size;
+    CHECK(graph::count_elements(groups.shape).take() == elements);
     for (std::int64_t i = 0; i < elements; ++i) {
       std::int64_t wanted = is_one ? 0 : place[along];
       if (block > 0) {
@@ -91,10 +101,14 @@ TEST_CASE("parameters of QuantizeLinear: every element has the scale that ONNX g
       }
       CHECK(made.scale.at(static_cast<std::size_t>(at)) == static_cast<float>(wanted + 1));
       CHECK(made.zero.at(static_cast<std::size_t>(at)) == static_cast<float>(wanted));
+      CHECK(groups.parameters.scale.at(in_group->at()) == static_cast<float>(wanted + 1));
+      CHECK(groups.parameters.zero.at(in_group->at()) == static_cast<float>(wanted));
+      in_group->next();
       for (std::size_t k = whole.size(); k-- > 0 && ++place[k] == whole[k];) place[k] = 0;
     }
   }
   CHECK(blocked > 500);
+  CHECK(divided > 100);
   CHECK(refused > 300);
 }
 
