@@ -16,13 +16,13 @@
 #include "cli/fast_flag.h"
 #include "cli/flag_group.h"
 #include "cli/graph_inputs.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "graph/engine.h"
 #include "graph/engine_device.h"
+#include "jobs/open_engine.h"
 #include "models/read_graph.h"
 #include "runtime/lower/domain.h"
 #include "runtime/meter.h"
@@ -187,8 +187,8 @@ void bench_verb(const BenchOptions& options) {
   const std::vector<StepTime> steps = step_times(*model, arrays, run, sampled);
   std::optional<Times> other;
   if (!options.against.empty()) {
-    open_engine_device().use("cpu", threads);
-    const auto executable = open_engine().prepare(for_libtorch(graph));
+    jobs::open_engine_device().use("cpu", threads);
+    const auto executable = jobs::open_engine().prepare(for_libtorch(graph));
     other = timed(options.seconds, [&] { executable->run(inputs); });
   }
   double all = 0;

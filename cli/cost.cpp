@@ -7,10 +7,10 @@
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
-#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/shape_notes.h"
 #include "models/read_graph.h"
 
 namespace crumb::cli {
@@ -120,7 +120,7 @@ void cost_verb(const CostOptions& options) {
   const auto shapes = read_shapes(options.shapes);
   const graph::Graph read = graph::lower_or_fold_quantized(models::read_graph(options.model));
   Notes notes;
-  note_shapes(read, notes);
+  jobs::note_shapes(read, notes);
   const GraphCost cost = analysis::cost_of(graph::bind_shapes(read, shapes));
   options.json ? print_cost_json(cost, options.sparse, notes) : print_cost(cost, options.sparse);
 }

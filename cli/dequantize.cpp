@@ -18,6 +18,7 @@
 #include "cli/verb.h"
 #include "export/folder/float_source.h"
 #include "formats/safetensors/safetensors.h"
+#include "jobs/checkpoint_notes.h"
 #include "models/configured_network.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -68,7 +69,8 @@ void dequantize_verb(DequantizeOptions options) {
     claim_output(options.output);
   }
   const FloatSource source(options.input);
-  if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
+  if (const Checkpoint* checkpoint = source.source().checkpoint())
+    jobs::note_reading(*checkpoint, terminal());
   if (shard_bytes == 0 && !options.output.ends_with(".safetensors")) {
     options.shard = kUsualShard;
     shard_bytes = shard_bytes_of(options.shard, "--shard");

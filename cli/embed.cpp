@@ -12,10 +12,10 @@
 #include "cli/model_inputs.h"
 #include "cli/not_finite.h"
 #include "cli/output.h"
-#include "cli/read_lines.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
+#include "jobs/samples/read_lines.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -35,7 +35,7 @@ void embed_verb(const EmbedOptions& options) {
   inputs.emplace_back(options.text);
   refuse_overwriting_inputs(inputs, options.output);
   claim_output(options.output);
-  const std::vector<std::string> lines = read_lines(options.text);
+  const std::vector<std::string> lines = jobs::read_lines(options.text);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
       for_runtime(models::open_graph(options.model)),

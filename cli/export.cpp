@@ -19,9 +19,7 @@
 #include "cli/notes.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
-#include "cli/packed_files.h"
 #include "cli/shape_flags.h"
-#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "export/hls4ml/config.h"
 #include "export/write.h"
@@ -30,6 +28,9 @@
 #include "graph/facts/infer_datatypes.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
+#include "jobs/checkpoint_notes.h"
+#include "jobs/packed_files.h"
+#include "jobs/shape_notes.h"
 #include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -106,14 +107,14 @@ graph::Graph read_network(const ExportOptions& options, std::vector<std::string>
     return models::read_graph(options.input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), options.output);
   models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(options.input));
-  if (!read.unused.empty()) notes.push_back(text_of_unused(read.unused));
+  if (!read.unused.empty()) notes.push_back(jobs::text_of_unused(read.unused));
   return std::move(read.graph);
 }
 
 /// What a model's file takes along: its configuration, its tokenizer.
 std::map<std::string, std::string> files_beside(const std::string& input) {
   if (!graph::is_crumb_file(input) && !models::is_checkpoint(input)) return {};
-  return packed_files(TensorSource::open(input));
+  return jobs::packed_files(TensorSource::open(input));
 }
 
 /// Whether a flag is given that only a form of exporting::Form takes; --allow-approximate aside.
@@ -261,8 +262,9 @@ void export_verb(const ExportOptions& options) {
   graph::Graph graph = read_network(options, notes);
   if (options.without_adapters) graph = graph::without_adapters(std::move(graph));
   if (is_packed) graph = for_runtime(std::move(graph));
-  if (std::string note = note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
-  if (std::string note = note_of_foreign_operators(graph); !note.empty()) notes.push_back(std::move(note));
+  if (std::string note = jobs::note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
+  if (std::string note = jobs::note_of_foreign_operators(graph); !note.empty())
+    notes.push_back(std::move(note));
   const exporting::WriteOptions write{
       .profile = exporting::qonnx_profile_named(options.profile),
       .opset = options.opset,

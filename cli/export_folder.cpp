@@ -11,10 +11,12 @@
 #include "base/files/text.h"
 #include "cli/dtype_flag.h"
 #include "cli/folder_output.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "export/compressed_tensors/content.h"
 #include "export/folder/float_source.h"
 #include "export/folder/same_values.h"
+#include "jobs/checkpoint_notes.h"
 #include "models/configured_network.h"
 
 namespace crumb::cli {
@@ -59,7 +61,8 @@ FolderReport write(const ExportFolderRequest& request, const exporting::FolderCo
 
 Written write_floats(const ExportFolderRequest& request) {
   const exporting::FloatSource source(request.input);
-  if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
+  if (const Checkpoint* checkpoint = source.source().checkpoint())
+    jobs::note_reading(*checkpoint, terminal());
   Written written{.folder = {}, .notes = models::notes_of_quantizers(source.source())};
   const std::string cost = write_with_dtype(
       source, request.dtype,

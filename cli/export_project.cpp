@@ -6,7 +6,6 @@
 #include "base/files/new_folder.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verify_accumulator.h"
@@ -22,6 +21,7 @@
 #include "graph/facts/infer_datatypes.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/read.h"
+#include "jobs/open_engine.h"
 
 namespace crumb::cli {
 namespace {
@@ -83,7 +83,7 @@ class Project {
       inputs = inputs.empty() ? std::move(drawn) : std::vector{exporting::followed_by(inputs[0], drawn[0])};
     }
     const graph::BatchPlan plan = graph::plan_batch(written_, inputs);
-    const auto executable = open_engine().prepare(written_);
+    const auto executable = jobs::open_engine().prepare(written_);
     const auto made = graph::run_batch(written_, *executable, inputs, plan);
     std::vector<Tensor> outputs;
     for (const std::string& output : written_.outputs) outputs.push_back(made.at(output));

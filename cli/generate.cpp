@@ -19,11 +19,12 @@
 #include "cli/language_model.h"
 #include "cli/model_inputs.h"
 #include "cli/not_finite.h"
+#include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
-#include "cli/text_encoding.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "jobs/samples/text_encoding.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -47,7 +48,7 @@ struct GenerateFlags {
 std::string prompt_of(const GenerateFlags& flags) {
   if (flags.prompt_file.empty()) return flags.prompt;
   std::string text = read_text_file(flags.prompt_file, kMostPromptBytes).take();
-  check_encoding(text, quote_text(flags.prompt_file));
+  jobs::check_encoding(text, quote_text(flags.prompt_file), terminal());
   return text;
 }
 

@@ -160,7 +160,7 @@ void inspect_verb(const InspectOptions& options) {
                               .json = options.json,
                               .memory = options.memory,
                               .all = options.all};
-  if (source.checkpoint()) note_checkpoint(*source.checkpoint());
+  if (source.checkpoint()) jobs::note_reading(*source.checkpoint(), terminal());
   if (options.json) {
     Json json;
     json["kind"] = source.kind();
@@ -222,3 +222,4 @@ void add_inspect(CLI::App& app) {
 }
 
 }  // namespace crumb::cli
+#include "jobs/checkpoint_notes.h"

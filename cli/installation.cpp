@@ -12,9 +12,9 @@
 #include "base/processor_facts.h"
 #include "base/threads/parallel.h"
 #include "cli/data_folder.h"
-#include "cli/open_engine.h"
 #include "graph/onnx/library_versions.h"
 #include "graph/passes/passes.h"
+#include "jobs/open_engine.h"
 
 namespace crumb::cli {
 namespace {
@@ -82,7 +82,7 @@ std::vector<std::string> jobs_of_engine() {
 
 bool has_cuda() {
   try {
-    open_engine_device().use("cuda", 1);
+    jobs::open_engine_device().use("cuda", 1);
     return true;
   } catch (const Error&) {
     return false;
@@ -90,7 +90,7 @@ bool has_cuda() {
 }
 
 void find_engine(Installation& found) {
-  const EngineState state = engine_state();
+  const jobs::EngineState state = jobs::engine_state();
   if (!state.fault.empty()) {
     if (state.is_there || state.is_named)
       found.faults.push_back({state.fault.substr(0, state.fault.find(';')),

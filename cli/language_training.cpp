@@ -14,14 +14,15 @@
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "cli/graph_inputs.h"
+#include "cli/notes.h"
 #include "cli/number_checks.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
-#include "cli/read_lines.h"
-#include "cli/tokenized_lines.h"
-#include "cli/training_text.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/npy/npy.h"
+#include "jobs/open_engine.h"
+#include "jobs/samples/read_lines.h"
+#include "jobs/samples/tokenized_lines.h"
+#include "jobs/samples/training_text.h"
 #include "models/encoder_inputs.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/language/drawn_text.h"
@@ -100,7 +101,7 @@ bool is_writer() {
 }
 
 tasks::Products products_of(const LanguageTrainingFlags& flags) {
-  if (flags.products.empty()) return open_language_trainer().fast_products(flags.device);
+  if (flags.products.empty()) return jobs::open_language_trainer().fast_products(flags.device);
   return tasks::chosen<tasks::Products>(tasks::kProductsNames, flags.products, "--products");
 }
 
@@ -172,13 +173,19 @@ std::string lines_of(const std::vector<runtime::DrawnConversation>& conversation
   return lines;
 }
 
+/// One of the processes that train together tells what is to be known of texts.
+jobs::Observer& watching() {
+  static jobs::Observer silent;
+  return is_writer() ? terminal() : silent;
+}
+
 tasks::LanguageText drawn_conversations(const LanguageTrainingFlags& flags, const std::string& folder,
                                         const text::ReadFile& read, const text::TextTokenizer& tokenizer,
                                         const tasks::LanguageRequest& request) {
   const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.jsonl";
   if (is_drawn_already(flags, file)) {
     const OwnFiles own;
-    return read_training_text(file.string(), tokenizer, read);
+    return jobs::read_training_text(file.string(), tokenizer, read, watching());
   }
   const std::string lines =
       lines_of(drawn(request, sequences_to_draw(flags, request), read, runtime::draw_conversations));
@@ -186,7 +193,7 @@ tasks::LanguageText drawn_conversations(const LanguageTrainingFlags& flags, cons
     std::filesystem::create_directories(folder);
     write_text_file(file, lines);
   }
-  return training_text_of_lines(file.string(), lines, tokenizer, read);
+  return jobs::training_text_of_lines(file.string(), lines, tokenizer, read, watching());
 }
 
 void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
@@ -198,9 +205,9 @@ void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::strin
                       " is drawn from decoders, found a sentence encoder: give a file of lines");
   runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read, "the model");
   if (!valid.empty())
-    request.valid_lines = tokenized_lines(valid, tokenizer);  // whole, as crumb embed takes them
+    request.valid_lines = jobs::tokenized_lines(valid, tokenizer);  // whole, as crumb embed takes them
   tokenizer.limit_length(static_cast<std::size_t>(flags.length));
-  request.lines = tokenized_lines(data, tokenizer);
+  request.lines = jobs::tokenized_lines(data, tokenizer);
 }
 
 void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
@@ -215,17 +222,17 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
   const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
   if (const auto first = tokenizer.first_token()) request.first = *first;
   if (!valid.empty()) {
-    request.valid = read_training_text(valid, tokenizer, read);
+    request.valid = jobs::read_training_text(valid, tokenizer, read, watching());
     if (request.valid.empty()) throw usage_error("--valid " + quote_text(valid) + " is an empty text");
   }
   tasks::LanguageText& text = request.text;
   if (is_drawn(data)) {
     request.drawn = data + " " + std::to_string(flags.tokens > 0 ? flags.tokens : kDrawnTokens);
-    open_language_trainer().check(request);  // before it takes its time
+    jobs::open_language_trainer().check(request);  // before it takes its time
     text = data == kSynthetic ? drawn_text(flags, folder, read, request)
                               : drawn_conversations(flags, folder, read, tokenizer, request);
   } else {
-    text = read_training_text(data, tokenizer, read);
+    text = jobs::read_training_text(data, tokenizer, read, watching());
   }
   if (flags.tokens > 0 && text.tokens.size() > flags.tokens) {
     text.tokens.resize(flags.tokens);

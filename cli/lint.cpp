@@ -23,7 +23,6 @@ namespace {
 
 using exporting::Finding;
 using exporting::Profile;
-using exporting::Rule;
 using exporting::Severity;
 
 constexpr int kFound = 1;
@@ -33,7 +32,7 @@ struct LintOptions {
   bool json = false, rules = false;
 };
 
-std::string profiles_of(const Rule& rule) {
+std::string profiles_of(const exporting::Rule& rule) {
   std::string names;
   for (const Profile profile : exporting::all_profiles()) {
     if (!rule.is_for(profile)) continue;
@@ -47,7 +46,7 @@ void print_rules(const std::string& name) {
   std::optional<exporting::Profile> profile;
   if (!name.empty()) profile = exporting::profile_named(name);
   std::cout << "| rule | for | what must be so | --fix | else |\n| --- | --- | --- | --- | --- |\n";
-  for (const Rule& rule : exporting::rules()) {
+  for (const exporting::Rule& rule : exporting::rules()) {
     if (profile && !rule.is_for(*profile)) continue;
     std::cout << "| " << rule.name << " | " << profiles_of(rule) << " | " << rule.what << " | "
               << rule.fixable << " | " << rule.remedy << " |\n";

@@ -14,12 +14,12 @@
 #include "cli/merged_recipe.h"
 #include "cli/notes.h"
 #include "cli/output.h"
-#include "cli/packed_files.h"
 #include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "export/folder/merged_source.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "jobs/packed_files.h"
 #include "models/configured_network.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
@@ -71,7 +71,7 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
 /// What lies beside the codes.
 std::map<std::string, std::string> merged_files(const MergeFlags& flags, const TensorSource& source,
                                                 const graph::Graph& merged) {
-  std::map<std::string, std::string> files = packed_files(source);
+  std::map<std::string, std::string> files = jobs::packed_files(source);
   if (!flags.weights.empty()) name_codes(files, merged);
   return files;
 }

@@ -7,9 +7,9 @@
 #include "cli/flag_group.h"
 #include "cli/merged_recipe.h"
 #include "cli/number_checks.h"
-#include "cli/open_engine.h"
 #include "cli/threads_flag.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/open_engine.h"
 #include "models/encoder_inputs.h"
 #include "training/language_run.h"
 
@@ -89,7 +89,7 @@ Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::
   keep_memory();
   LanguageProgressLine line;
   run.news = line.news(run.request.rate);
-  return training::train_language_into(run, open_language_trainer());
+  return training::train_language_into(run, jobs::open_language_trainer());
 }
 
 }  // namespace crumb::cli

@@ -1,35 +1,33 @@
-// What is to be known of a result beside its figures: lines on stderr, which --json repeats. A run that was
-// interrupted and continued says the same as one that was not.
+// Notes and progress of verbs, on stderr; --json repeats the notes. A run that was interrupted and continued says the same as
+// one that was not.
 #pragma once
 
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "formats/checkpoint/checkpoint.h"
+#include "cli/output.h"
+#include "jobs/observer.h"
 
 namespace crumb::cli {
 
-class Notes {
+/// Prints "note: ..." and "warning: ..." on stderr, and progress there.
+class Terminal final : public jobs::Observer {
  public:
-  /// Prints "note: ..." on stderr.
-  void say(const std::string& text);
-  /// Prints "warning: ..." instead: what makes a result useless, perhaps.
-  void warn(const std::string& text);
-  /// In order, without "note: ".
-  const std::vector<std::string>& all() const { return all_; }
+  void note(const std::string& text) override;
+  void warning(const std::string& text) override;
+  void progress(const jobs::Progress& progress) override;
+  void done() override { progress_.reset(); }
 
  private:
-  std::vector<std::string> all_;
+  std::unique_ptr<Progress> progress_;
+  jobs::Progress begun_;  ///< what progress_ is of
 };
+Terminal& terminal();
 
-/// "no output depends on 'pooler.dense.bias', ..." of tensors that the network of a checkpoint does not have, and that do not go
-/// along with it. Precondition: one at least.
-std::string text_of_unused(const std::vector<std::string>& names);
-
-/// Says that a packed file does not take them along; nothing where there are none.
-void note_unused(const std::vector<std::string>& names, Notes& notes);
-
-/// Names what a model's folder holds that the packed file will not, and what crumb embed cannot run.
-void note_folder(const Checkpoint& checkpoint, Notes& notes);
+/// Notes that are printed when they are said.
+class Notes : public jobs::Notes {
+ public:
+  Notes() : jobs::Notes(terminal()) {}
+};
 
 }  // namespace crumb::cli

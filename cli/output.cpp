@@ -62,19 +62,6 @@ void print_table(std::vector<std::vector<std::string>> rows) {
   }
 }
 
-void note_checkpoint(const Checkpoint& checkpoint) {
-  constexpr size_t kMostListed = 20;
-  const std::vector<SkippedEntry>& skipped = checkpoint.skipped();
-  if (checkpoint.dequantized())
-    std::fprintf(stderr, "note: read as what %s\n", printable(*checkpoint.dequantized()).c_str());
-  for (size_t i = 0; i < std::min(skipped.size(), kMostListed); ++i) {
-    std::fprintf(stderr, "note: left out %s: %s\n", quote_text(skipped[i].name).c_str(),
-                 skipped[i].what.c_str());
-  }
-  if (skipped.size() > kMostListed)
-    std::fprintf(stderr, "note: left out %zu more\n", skipped.size() - kMostListed);
-}
-
 Json skipped_json(const std::vector<SkippedEntry>& skipped) {
   Json list = Json::array();
   for (const SkippedEntry& entry : skipped) list.push_back({{"name", entry.name}, {"what", entry.what}});

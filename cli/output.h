@@ -32,10 +32,6 @@ std::string short_bytes(uint64_t bytes);  ///< "40 bytes", "61.4 kB", "90.87 MB"
 /// nothing in them steers a terminal.
 void print_table(std::vector<std::vector<std::string>> rows);
 
-/// Says on stderr which tool quantized a checkpoint, whose values it is read as, and what its files hold beside tensors: at
-/// most twenty lines and a count.
-void note_checkpoint(const Checkpoint& checkpoint);
-
 /// All of them: [{"name", "what"}, ...].
 Json skipped_json(const std::vector<SkippedEntry>& skipped);
 

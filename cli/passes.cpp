@@ -13,15 +13,15 @@
 #include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/notes.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/passes_folder.h"
-#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/write.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/open_engine.h"
+#include "jobs/shape_notes.h"
 #include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -130,13 +130,14 @@ void write_checkpoint(const PassesOptions& options) {
 void write_graph_of(const PassesOptions& options, const std::vector<const Pass*>& passes) {
   graph::Graph graph = graph::lower_or_fold_quantized(models::read_graph(options.file));
   Notes notes;
-  note_shapes(graph, notes);
+  jobs::note_shapes(graph, notes);
   Json rows = Json::array();
   for (const Pass* pass : passes) {
     const std::size_t before = graph.nodes.size();
     std::vector<PassRemark> remarks;
-    graph = pass->run_and_tell ? pass->run_and_tell(std::move(graph), &remarks)
-                               : pass->run(std::move(graph), pass->needs_engine ? &open_engine() : nullptr);
+    graph = pass->run_and_tell
+                ? pass->run_and_tell(std::move(graph), &remarks)
+                : pass->run(std::move(graph), pass->needs_engine ? &jobs::open_engine() : nullptr);
     rows.push_back({{"name", pass->name}, {"nodes_before", before}, {"nodes_after", graph.nodes.size()}});
     if (pass->run_and_tell) put_remarks(rows.back(), remarks);
     if (options.json) continue;

@@ -5,6 +5,7 @@
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "export/folder/float_source.h"
+#include "jobs/checkpoint_notes.h"
 #include "models/configured_network.h"
 #include "models/folded_norms.h"
 
@@ -46,7 +47,8 @@ FoldedFolder fold_norms_into_folder(const std::string& input, const std::string&
   const std::string size = shard.empty() ? kUsualShard : shard;
   const std::uint64_t shard_bytes = shard_bytes_of(size, "--shard");
   const exporting::FloatSource source(input, exporting::FloatTypes::kAsStored);
-  if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
+  if (const Checkpoint* checkpoint = source.source().checkpoint())
+    jobs::note_reading(*checkpoint, terminal());
   if (source.unused_head()) Notes().say(models::note_of_unused_head(*source.unused_head()));
   const models::FoldedNorms folded(source.source(), quote_text(input));
   FoldedFolder made{.remarks = folded.remarks(), .report = {}};

@@ -10,12 +10,13 @@
 #include "cli/flag_group.h"
 #include "cli/language_model.h"
 #include "cli/not_finite.h"
+#include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/scored_model.h"
 #include "cli/threads_flag.h"
-#include "cli/tokenized_text.h"
 #include "cli/verb.h"
+#include "jobs/samples/tokenized_text.h"
 
 namespace crumb::cli {
 namespace {
@@ -77,7 +78,7 @@ void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
 }
 
 void perplexity_verb(const PerplexityFlags& flags) {
-  const std::string text = read_tokenized_text(flags.text);
+  const std::string text = jobs::read_tokenized_text(flags.text, terminal());
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   std::vector<std::unique_ptr<ScoredModel>> models;

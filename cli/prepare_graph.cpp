@@ -1,7 +1,7 @@
 #include "cli/prepare_graph.h"
 
 #include "cli/graph_inputs.h"
-#include "cli/open_engine.h"
+#include "jobs/open_engine.h"
 #include "runtime/engine.h"
 
 namespace crumb::cli {
@@ -13,8 +13,8 @@ std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph,
 
 std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const std::string& device,
                                                        int threads) {
-  open_engine_device().use(device, threads);
-  return open_engine().prepare(for_libtorch(std::move(graph)));
+  jobs::open_engine_device().use(device, threads);
+  return jobs::open_engine().prepare(for_libtorch(std::move(graph)));
 }
 
 std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads) {

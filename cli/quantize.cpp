@@ -1,4 +1,6 @@
 // crumb quantize: a checkpoint becomes a packed file; a graph is for quantize_graph.h.
+#include "jobs/quantize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -7,10 +9,8 @@
 #include <map>
 
 #include "base/files/output_place.h"
-#include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
-#include "base/within.h"
 #include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/inspect_graph.h"
@@ -18,7 +18,6 @@
 #include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/quantize_graph.h"
-#include "cli/quantize_network.h"
 #include "cli/quantize_report.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
@@ -28,10 +27,9 @@
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
+#include "jobs/network_quantization.h"
+#include "jobs/quantize_parts.h"
 #include "models/checkpoint_graph.h"
-#include "models/tied_head.h"
-#include "ptq/layer_files.h"
-#include "quant/checkpoint/checkpoint_run.h"
 #include "quant/checkpoint/run_journal.h"
 
 namespace crumb::cli {
@@ -50,48 +48,28 @@ struct QuantizeOptions {
 
 constexpr size_t kWorstListed = 5;
 
-/// What the verb tells: what a run did, or what one would do.
+/// What the verb tells of tensors.
 struct Outcome {
-  CheckpointReport report;
-  bool foreseen = false;     ///< dry run: nothing that depends on the data is known
-  bool upper_bound = false;  ///< bytes are at most these, because zstd will make them fewer
-  double seconds = 0;
-  uint64_t peak_bytes = 0;                 ///< of resident memory
-  std::optional<BudgetChoice> budget;      ///< with --target: what was chosen, and measured for it
-  std::optional<std::string> dequantized;  ///< Checkpoint::dequantized()
-  std::vector<SkippedEntry> skipped;       ///< what the source's files hold beside tensors
-  std::vector<std::string> notes;          ///< what else was said on stderr
+  jobs::QuantizeReport report;
+  std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
 
   /// Whether errors of a tensor are known.
   bool measured(const TensorReport& tensor) const {
-    return !foreseen || (budget && budget->chosen.contains(tensor.name));
+    return !report.foreseen || (budget && budget->chosen.contains(tensor.name));
   }
 };
 
-QuantizeTotals totals_of(const QuantizeOptions& options, const Outcome& outcome) {
-  QuantizeTotals totals{.input = options.input,
-                        .output = options.output,
-                        .input_bytes = outcome.report.input_bytes,
-                        .output_bytes = outcome.report.output_bytes,
-                        .bits_per_weight = outcome.report.bits_per_weight,
-                        .seconds = {},
-                        .peak_bytes = outcome.peak_bytes,
-                        .foreseen = outcome.foreseen,
-                        .upper_bound = outcome.upper_bound};
-  if (!outcome.foreseen) totals.seconds = outcome.seconds;
-  return totals;
-}
-
 Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
-  Json json = totals_json(totals_of(options, outcome));
+  const jobs::QuantizeReport& report = outcome.report;
+  Json json = totals_json(report);
   json["tensors"] = Json::array();
-  for (const TensorReport& tensor : outcome.report.tensors)
+  for (const TensorReport& tensor : report.tensors)
     json["tensors"].push_back(tensor_json(tensor, outcome.measured(tensor)));
   for (const char* of_networks : {"stages", "activations", "biases", "outputs"})
     json[of_networks] = Json::array();
-  json["skipped"] = skipped_json(outcome.skipped);
-  if (outcome.dequantized) json["dequantized"] = *outcome.dequantized;
-  json["notes"] = outcome.notes;
+  json["skipped"] = skipped_json(report.skipped);
+  if (report.dequantized) json["dequantized"] = *report.dequantized;
+  json["notes"] = report.notes;
   if (outcome.budget) add_json(*outcome.budget, options.target.target, json);
   return json;
 }
@@ -120,7 +98,7 @@ void print_all(const std::vector<TensorReport>& tensors) {
 }
 
 void print_report(const QuantizeOptions& options, const Outcome& outcome) {
-  const CheckpointReport& report = outcome.report;
+  const jobs::QuantizeReport& report = outcome.report;
   std::map<std::string, size_t> kept;
   std::vector<const TensorReport*> quantized;
   for (const TensorReport& tensor : report.tensors) {
@@ -130,48 +108,24 @@ void print_report(const QuantizeOptions& options, const Outcome& outcome) {
       quantized.push_back(&tensor);
     }
   }
-  if (outcome.foreseen) print_all(report.tensors);
-  std::cout << (outcome.foreseen ? "dry run: " : "")
+  if (report.foreseen) print_all(report.tensors);
+  std::cout << (report.foreseen ? "dry run: " : "")
             << (options.output.empty() ? "the packed file" : options.output) << ": "
-            << (outcome.upper_bound ? "at most " : "") << size_text(report.input_bytes, report.output_bytes)
+            << (report.upper_bound ? "at most " : "") << size_text(report.input_bytes, report.output_bytes)
             << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, ";
-  if (outcome.foreseen) {
-    std::cout << "at most " << megabytes(outcome.peak_bytes) << " of memory\n"
-              << (outcome.upper_bound ? "(bytes before zstd: the file will be smaller)\n" : "");
+  if (report.foreseen) {
+    std::cout << "at most " << megabytes(report.peak_bytes) << " of memory\n"
+              << (report.upper_bound ? "(bytes before zstd: the file will be smaller)\n" : "");
   } else {
-    std::cout << fixed(outcome.seconds, 2) << " s\n";
+    std::cout << fixed(report.seconds, 2) << " s\n";
   }
-  std::cout << (outcome.foreseen ? "would quantize " : "quantized ") << quantized.size() << " tensors, "
-            << (outcome.foreseen ? "keep " : "kept ") << report.tensors.size() - quantized.size() << "\n";
+  std::cout << (report.foreseen ? "would quantize " : "quantized ") << quantized.size() << " tensors, "
+            << (report.foreseen ? "keep " : "kept ") << report.tensors.size() - quantized.size() << "\n";
   for (const auto& [reason, count] : kept) {
-    std::cout << (outcome.foreseen ? "  keep " : "  kept ") << count << ": " << reason << "\n";
+    std::cout << (report.foreseen ? "  keep " : "  kept ") << count << ": " << reason << "\n";
   }
   if (outcome.budget) print_choice(*outcome.budget, measured_as("error"));
-  if (!quantized.empty() && !outcome.foreseen) print_worst(std::move(quantized));
-}
-
-void note_conversions(const CheckpointReport& report, Notes& notes) {
-  size_t rounded = 0;
-  uint64_t saturated = 0;
-  for (const TensorReport& tensor : report.tensors) {
-    rounded += !tensor.spec.empty() && tensor.dtype == DType::kF64;
-    saturated += tensor.saturated_scales;
-  }
-  if (rounded > 0)
-    notes.say(std::to_string(rounded) + " F64 tensors are rounded to float32 before quantization");
-  if (saturated > 0)
-    notes.say(std::to_string(saturated) + " scales did not fit their format and were saturated");
-}
-
-/// Throws, too, where its head is not the one that its configuration means.
-Checkpoint open_checkpoint(const QuantizeOptions& options) {
-  Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
-  try {
-    models::expect_tied_head(checkpoint);
-  } catch (const Error& error) {
-    throw within_file(quote_text(options.input), error);
-  }
-  return checkpoint;
+  if (!quantized.empty() && !report.foreseen) print_worst(std::move(quantized));
 }
 
 /// No file that is written may be one that is read, or one that a person wrote.
@@ -189,29 +143,6 @@ uint64_t memory_of(const QuantizeOptions& options) {
   const Result<uint64_t> bytes = parse_byte_size(options.memory);
   if (!bytes.ok()) throw usage_error("--memory: " + bytes.failure().message);
   return bytes.value();
-}
-
-Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint,
-                    const std::vector<PlannedTensor>& plan, const RunPlan& run) {
-  Outcome outcome;
-  RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
-  std::uint64_t all = 0;  // bytes as they are read: blocks of another tool's codes are floats then
-  for (const PlannedTensor& tensor : plan) all += tensor.entry->bytes;
-  Progress progress("quantizing", "tensors", plan.size(), all);
-  wanted.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
-  wanted.continuing = [&](size_t tensors) {
-    if (tensors > 0) {
-      std::fprintf(stderr, "note: continuing after %zu tensors that an earlier run finished\n", tensors);
-    } else {
-      std::fprintf(stderr, "note: there is nothing to continue; starting afresh\n");
-    }
-  };
-  wanted.locked = [&](const RunIdentity& identity) {
-    ptq::LayerFiles::settle(options.output, identity, options.resume);
-  };
-  outcome.report = quantize_checkpoint(checkpoint, plan, run, options.output, wanted);
-  outcome.peak_bytes = peak_resident_bytes();
-  return outcome;
 }
 
 /// Whether the recipe, as far as it is known before tensors are looked at, asks for what only graphs have.
@@ -334,7 +265,7 @@ void quantize_as_chosen(const QuantizeOptions& options, Recipe recipe, const Jso
 /// Formats of a network's tensors are chosen, and then it is quantized as a graph.
 void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
   refuse_without_output(options);
-  const Checkpoint checkpoint = open_checkpoint(options);
+  const Checkpoint checkpoint = jobs::open_checkpoint(options.input, options.key);
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
   RecipeFlags of_tensors = options.recipe;
   const RecipeFlags of_graphs = taken_graph_fields(of_tensors);
@@ -384,7 +315,7 @@ void claim_outputs(const QuantizeOptions& options) {
 
 void quantize_verb(const QuantizeOptions& options) {
   claim_outputs(options);
-  refuse_packed(options.input);
+  jobs::refuse_packed(options.input);
   refuse_unmeant(options);
   if (is_graph(options)) {
     const bool is_file = !models::is_checkpoint(options.input);
@@ -395,53 +326,44 @@ void quantize_verb(const QuantizeOptions& options) {
     return quantize_graph(graph_options(options));
   }
   refuse_ending(options.output, "a packed file is written", ".crumb");
-  const double start = now_seconds();
   const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
   if (options.target.sensitivity != "error")
     throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");
-  Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
-  const uint64_t memory = memory_of(options);
+  jobs::QuantizeRequest request{.input = options.input,
+                                .output = options.output,
+                                .recipe = wish ? Recipe{} : recipe_of(options.recipe),
+                                .as = jobs::QuantizeRequest::As::kTensors,
+                                .key = options.key,
+                                .data = {},
+                                .device = {},
+                                .shapes = {},
+                                .threads = options.threads,
+                                .memory = memory_of(options),
+                                .dry_run = options.dry_run,
+                                .resume = options.resume,
+                                .read_files = {}};
+  if (!options.recipe.recipe.empty()) request.read_files.emplace_back(options.recipe.recipe);
   refuse_without_output(options);
-  const Checkpoint checkpoint = open_checkpoint(options);
-  Notes notes;
-  note_checkpoint(checkpoint);
-  note_folder(checkpoint, notes);
-  if (!options.output.empty()) refuse_outputs(options, checkpoint);
-  std::optional<BudgetChoice> budget;
-  const uint64_t base = baseline_bytes();
-  if (wish) {
-    budget = choose(*wish, options.recipe, checkpoint, memory, options.threads);
-    recipe = budget->recipe;
-  }
-  const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
-  const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads, base,
-                               stored_structure(checkpoint, plan, recipe.kv_cache));
   Outcome outcome;
-  if (options.dry_run) {
-    outcome = {.report = foresee_report(checkpoint, plan, run),
-               .foreseen = true,
-               .upper_bound = recipe.zstd > 0,
-               .peak_bytes = run.peak_memory_bytes,
-               .budget = std::nullopt,
-               .skipped = {},
-               .notes = {}};
-    if (budget) fill_in(*budget, outcome.report);
-  } else {
-    outcome = run_outcome(options, checkpoint, plan, run);
-    if (budget) write_recipe(budget->recipe, options.output);
-    outcome.seconds = now_seconds() - start;
+  Notes of_target;
+  if (wish) {
+    const Checkpoint checkpoint = jobs::open_checkpoint(options.input, options.key);
+    if (!options.output.empty()) refuse_outputs(options, checkpoint);
+    outcome.budget = choose(*wish, options.recipe, checkpoint, request.memory, options.threads);
+    request.recipe = outcome.budget->recipe;
   }
-  note_conversions(outcome.report, notes);
-  if (budget) note_unused(*wish, *budget, outcome.report, notes);
-  outcome.budget = std::move(budget);
-  outcome.skipped = checkpoint.skipped();
-  outcome.dequantized = checkpoint.dequantized();
-  outcome.notes = notes.all();
+  outcome.report = jobs::quantize(request, terminal());
+  if (wish) {
+    if (options.dry_run) fill_in(*outcome.budget, outcome.report.tensors);
+    if (!options.dry_run) write_recipe(request.recipe, options.output);
+    note_unused(*wish, *outcome.budget, outcome.report, of_target);
+    std::ranges::copy(of_target.all(), std::back_inserter(outcome.report.notes));
+  }
   if (options.json) return print_json(report_json(options, outcome));
   print_report(options, outcome);
   if (!wish) return;
   if (options.dry_run) {
-    std::cout << "the recipe:\n" << to_yaml(recipe);
+    std::cout << "the recipe:\n" << to_yaml(request.recipe);
   } else {
     std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
   }

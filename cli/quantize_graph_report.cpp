@@ -6,51 +6,13 @@
 #include <map>
 
 #include "base/files/counted.h"
-#include "base/files/process_memory.h"
 #include "base/files/text.h"
-#include "graph/held_floats.h"
-#include "graph/output_first.h"
-#include "graph/quantized_constant.h"
-#include "quant/distortion.h"
-#include "quant/quantized_tensor.h"
-#include "quant/quantizer.h"
 
 namespace crumb::cli {
 namespace {
 
 using graph::PlannedConstant;
 using graph::PlannedEdge;
-
-/// Of codes and scales.
-std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
-                           std::size_t output_axis) {
-  std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
-  if (output_axis > 0 && output_axis < sizes.size()) {
-    const auto begin = sizes.begin();
-    std::rotate(begin, begin + static_cast<std::ptrdiff_t>(output_axis),
-                begin + static_cast<std::ptrdiff_t>(output_axis) + 1);
-  }
-  const auto layout = encoded_layout(spec.encoding(sizes), sizes);
-  return layout.ok() ? layout.value().total_bytes() : 0;
-}
-
-/// With the tensor in memory, in the order of the codes, which are decoded some at a time.
-Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
-  constexpr std::uint64_t kPiece = std::uint64_t{1} << 22;
-  const graph::HeldFloats values(tensor);
-  const std::optional<std::size_t> axis = graph::output_axis_of(made.axes);
-  if (!axis) return distortion(values.span(), graph::HeldFloats(made.value()).span());
-  graph::OutputFirst stream(values.span(), {tensor.shape(), *axis});
-  const RowDecoder decoder(made.tensor->view());
-  DistortionSum sum;
-  std::uint64_t at = 0;
-  for (std::span<const float> piece = stream.next(kPiece); !piece.empty(); piece = stream.next(kPiece)) {
-    sum.add_made(piece,
-                 [&](std::uint64_t first, std::span<float> out) { decoder.flat_values(at + first, out); });
-    at += piece.size();
-  }
-  return sum.result();
-}
 
 double fraction(const graph::EdgeUse& use) {
   return use.values == 0 ? 0 : static_cast<double>(use.saturated) / static_cast<double>(use.values);
@@ -65,14 +27,14 @@ Json constant_json(const PlannedConstant& constant, const TensorReport& tensor, 
   Json json = tensor_json(tensor, is_measured && constant.spec);
   json["node"] = constant.node;
   json["output_axis"] = constant.spec ? Json(constant.output_axis) : Json(nullptr);
-  json["bits"] = constant.spec ? Json(bits_a_number(tensor)) : Json(nullptr);
+  json["bits"] = constant.spec ? Json(jobs::bits_a_number(tensor)) : Json(nullptr);
   return json;
 }
 
 /// What a quantizer leaves of the outputs by itself.
 double sqnr_db(double noise_over_signal) { return -10 * std::log10(noise_over_signal); }
 
-Json edge_json(const GraphReport& report, std::size_t i) {
+Json edge_json(const jobs::QuantizeReport& report, std::size_t i) {
   const PlannedEdge& edge = report.plan.edges[i];
   Json json{{"value", edge.value},
             {"spec", edge.spec.to_string()},
@@ -110,14 +72,14 @@ std::string number(float value) {
   return text;
 }
 
-void print_constants(const GraphReport& report) {
+void print_constants(const jobs::QuantizeReport& report) {
   std::vector<std::vector<std::string>> rows{{"weight", "of", "shape", "spec", "bits", "SQNR dB"}};
-  for (std::size_t i = 0; i < report.constants.size(); ++i) {
+  for (std::size_t i = 0; i < report.tensors.size(); ++i) {
     const PlannedConstant& constant = report.plan.constants[i];
-    const TensorReport& tensor = report.constants[i];
+    const TensorReport& tensor = report.tensors[i];
     if (!constant.spec) continue;
     rows.push_back({constant.value, constant.node, shape_text(tensor.shape), tensor.spec,
-                    fixed(bits_a_number(tensor), 3), report.foreseen ? "-" : fixed(tensor.sqnr_db, 2)});
+                    fixed(jobs::bits_a_number(tensor), 3), report.foreseen ? "-" : fixed(tensor.sqnr_db, 2)});
   }
   if (rows.size() > 1) print_table(rows);
   std::map<std::string, std::size_t> kept;
@@ -136,7 +98,7 @@ std::string cut_off_text(const std::vector<graph::BiasUse>& biases) {
   return "; " + std::to_string(saturated) + " of " + std::to_string(values) + " numbers are cut off";
 }
 
-void print_edges(const GraphReport& report) {
+void print_edges(const jobs::QuantizeReport& report) {
   if (report.plan.edges.empty()) return;
   std::vector<std::vector<std::string>> rows{
       {"activation", "for", "spec", "scale", "zero", "least", "greatest", "cut off %", "alone dB"}};
@@ -169,48 +131,11 @@ std::string text_of(const ptq::StageReport& stage) {
   return text + losses_of(stage);
 }
 
-void describe_constants(const graph::Graph& before, GraphReport& report, const graph::Graph* quantized) {
-  for (const PlannedConstant& constant : report.plan.constants) {
-    const graph::Tensor& tensor = before.initializers.at(constant.value);
-    TensorReport line{.name = constant.value,
-                      .shape = {tensor.shape().begin(), tensor.shape().end()},
-                      .dtype = DType::kF32,
-                      .spec = constant.spec ? constant.spec->to_string() : "",
-                      .bytes = constant.spec
-                                   ? stored_bytes(*constant.spec, tensor.shape(), constant.output_axis)
-                                   : tensor.byte_count(),
-                      .kept_because = constant.spec ? "" : constant.kept_because};
-    if (constant.spec && quantized) {
-      const graph::QuantizedConstant& made = quantized->quantized.at(constant.value);
-      const Distortion lost = distortion_of(tensor, made);
-      line.sqnr_db = lost.sqnr_db;
-      line.max_abs_error = lost.max_abs_error;
-      made.tensor->release_codes();
-      line.saturated_scales = made.tensor->saturated_scales;
-    }
-    report.constants.push_back(std::move(line));
-  }
-}
-
-Json json_of(const GraphReport& report) {
-  QuantizeTotals totals{.input = report.input,
-                        .output = report.output,
-                        .input_bytes = report.input_bytes,
-                        .output_bytes = {},
-                        .bits_per_weight = bits_a_weight(report.constants),
-                        .seconds = {},
-                        .peak_bytes = {},
-                        .foreseen = report.foreseen,
-                        .upper_bound = false};
-  if (!report.foreseen) {
-    totals.output_bytes = report.output_bytes;
-    totals.seconds = report.seconds;
-    totals.peak_bytes = peak_resident_bytes();
-  }
-  Json json = totals_json(totals);
+Json json_of(const jobs::QuantizeReport& report) {
+  Json json = totals_json(report);
   json["tensors"] = Json::array();
-  for (std::size_t i = 0; i < report.constants.size(); ++i)
-    json["tensors"].push_back(constant_json(report.plan.constants[i], report.constants[i], !report.foreseen));
+  for (std::size_t i = 0; i < report.tensors.size(); ++i)
+    json["tensors"].push_back(constant_json(report.plan.constants[i], report.tensors[i], !report.foreseen));
   json["weights"] = json["tensors"];  // as 0.2 called them
   json["stages"] = Json::array();
   for (const ptq::StageReport& stage : report.stages) {
@@ -259,7 +184,7 @@ Json json_of(const GraphReport& report) {
 }
 
 /// How much less of the matrices is lost, on average and where it is least.
-void print(const GraphReport& report) {
+void print(const jobs::QuantizeReport& report) {
   print_constants(report);
   for (const ptq::StageReport& stage : report.stages) std::cout << "\n" << text_of(stage);
   print_edges(report);
@@ -286,8 +211,7 @@ void print(const GraphReport& report) {
   }
   std::cout << (report.foreseen ? "dry run: nothing is written" : printable(report.output) + ": ");
   if (!report.foreseen) std::cout << size_text(report.input_bytes, report.output_bytes);
-  const double bits = bits_a_weight(report.constants);
-  if (bits > 0) std::cout << ", " << fixed(bits, 3) << " bits per weight";
+  if (report.bits_per_weight > 0) std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight";
   std::cout << (report.foreseen ? "\n" : ", " + fixed(report.seconds, 2) + " s\n");
 }
 

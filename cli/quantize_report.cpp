@@ -1,31 +1,17 @@
 #include "cli/quantize_report.h"
 
 namespace crumb::cli {
-namespace {
-
-double numbers_of(const TensorReport& tensor) {
-  double numbers = 1;
-  for (const std::uint64_t size : tensor.shape) numbers *= static_cast<double>(size);
-  return numbers;
-}
-
-template <class T>
-Json json_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-}  // namespace
-
-Json totals_json(const QuantizeTotals& totals) {
-  Json json{{"schema", kQuantizeSchema}, {"input", totals.input}};
-  json["output"] = totals.output.empty() ? Json(nullptr) : Json(totals.output);
-  json["input_bytes"] = totals.input_bytes;
-  json["output_bytes"] = json_or_null(totals.output_bytes);
-  json["bits_per_weight"] = totals.bits_per_weight;
-  json["seconds"] = json_or_null(totals.seconds);
-  json["peak_rss_bytes"] = json_or_null(totals.peak_bytes);
-  json["dry_run"] = totals.foreseen;
-  json["upper_bound"] = totals.upper_bound;
+Json totals_json(const jobs::QuantizeReport& report) {
+  const bool is_known = !report.foreseen, is_foreseen_of_tensors = report.foreseen && !report.is_network;
+  Json json{{"schema", kQuantizeSchema}, {"input", report.input}};
+  json["output"] = report.output.empty() ? Json(nullptr) : Json(report.output);
+  json["input_bytes"] = report.input_bytes;
+  json["output_bytes"] = is_known || is_foreseen_of_tensors ? Json(report.output_bytes) : Json(nullptr);
+  json["bits_per_weight"] = report.bits_per_weight;
+  json["seconds"] = is_known ? Json(report.seconds) : Json(nullptr);
+  json["peak_rss_bytes"] = is_known || is_foreseen_of_tensors ? Json(report.peak_bytes) : Json(nullptr);
+  json["dry_run"] = report.foreseen;
+  json["upper_bound"] = report.upper_bound;
   return json;
 }
 
@@ -47,21 +33,6 @@ std::string size_text(std::uint64_t before, std::uint64_t after) {
   const auto was = static_cast<double>(before), is = static_cast<double>(after);
   return text + " (" +
          (is > was ? fixed(is / was, 2) + " times larger" : fixed(was / is, 2) + " times smaller") + ")";
-}
-
-double bits_a_number(const TensorReport& tensor) {
-  const double numbers = numbers_of(tensor);
-  return numbers > 0 ? 8 * static_cast<double>(tensor.bytes) / numbers : 0;
-}
-
-double bits_a_weight(const std::vector<TensorReport>& tensors) {
-  double bytes = 0, numbers = 0;
-  for (const TensorReport& tensor : tensors) {
-    if (tensor.spec.empty()) continue;
-    bytes += static_cast<double>(tensor.bytes);
-    numbers += numbers_of(tensor);
-  }
-  return numbers > 0 ? 8 * bytes / numbers : 0;
 }
 
 }  // namespace crumb::cli

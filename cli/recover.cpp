@@ -9,14 +9,15 @@
 #include "cli/language_training.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
-#include "cli/packed_files.h"
 #include "cli/same_network.h"
 #include "cli/threads_flag.h"
 #include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "graph/adapters.h"
+#include "jobs/checkpoint_notes.h"
+#include "jobs/open_engine.h"
+#include "jobs/packed_files.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
@@ -107,7 +108,7 @@ graph::Graph open_baseline(const std::string& path, const std::map<std::string, 
   graph::Graph network = models::open_graph(path);
   expect_same_network({.graph = network,
                        .name = "--baseline " + quote_text(path),
-                       .files = packed_files(TensorSource::open(path))},
+                       .files = jobs::packed_files(TensorSource::open(path))},
                       {.graph = base, .name = quote_text(name), .files = files});
   return network;
 }
@@ -139,9 +140,9 @@ void recover_verb(const RecoverFlags& flags) {
   if (is_drawn(flags.data) && flags.baseline.empty())
     throw usage_error("--data " + flags.data + " is what the float network draws: give --baseline FLOAT");
   Notes notes;
-  if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
+  if (source.checkpoint()) jobs::note_folder(*source.checkpoint(), notes);
   const auto weights = models::weights_of(source);
-  const std::map<std::string, std::string> files = packed_files(source);
+  const std::map<std::string, std::string> files = jobs::packed_files(source);
   if (tasks::begins_elsewhere(start)) expect_codes_of_the_baseline(flags, base, files);
   graph::Graph network =
       flags.baseline.empty() ? base : open_baseline(flags.baseline, files, base, flags.model);
@@ -175,7 +176,7 @@ void recover_verb(const RecoverFlags& flags) {
   {
     LanguageProgressLine line;
     run.news = line.news(run.request.rate);
-    report = training::train_language_into(run, open_language_trainer());
+    report = training::train_language_into(run, jobs::open_language_trainer());
   }
   if (report.is_null()) return;  // another process has it
   flags.json ? print_json(report) : print_report(report, flags.output);

@@ -17,18 +17,18 @@
 #include "cli/graph_inputs.h"
 #include "cli/not_finite.h"
 #include "cli/notes.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/prepare_graph.h"
 #include "cli/run_accumulator.h"
 #include "cli/runtime_registers.h"
-#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
 #include "formats/zip/zip.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
+#include "jobs/open_engine.h"
+#include "jobs/shape_notes.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/operator.h"
@@ -134,8 +134,8 @@ std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
                                                     const analysis::AccumulatorSimulation* simulation,
                                                     const RunOptions& options) {
   if (!simulation) return prepare_on_libtorch(std::move(graph), options.device, options.threads);
-  open_engine_device().use(options.device, options.threads);
-  return open_register_engine().prepare(for_libtorch(std::move(graph)), *simulation);
+  jobs::open_engine_device().use(options.device, options.threads);
+  return jobs::open_register_engine().prepare(for_libtorch(std::move(graph)), *simulation);
 }
 
 std::unique_ptr<graph::Executable> prepare(const Graph& graph,
@@ -186,7 +186,7 @@ Loaded load(const RunOptions& options) {
     const bool simulates = !options.accumulator.bits.empty();
     Graph graph = simulates ? models::read_graph(options.model) : models::open_graph(options.model);
     Notes notes;
-    note_shapes(graph, notes);
+    jobs::note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
     std::optional<analysis::AccumulatorSimulation> simulation;
@@ -196,7 +196,7 @@ Loaded load(const RunOptions& options) {
   if (!options.accumulator.bits.empty())
     throw usage_error("--accumulator: " + quote_text(options.model) +
                       " is a TorchScript archive, whose weights are no integers");
-  const graph::TorchScriptReader& reader = open_torchscript_reader();
+  const graph::TorchScriptReader& reader = jobs::open_torchscript_reader();
   Graph names;
   names.inputs = reader.inputs(options.model);
   std::vector<Tensor> inputs = read_inputs(names, options.inputs);

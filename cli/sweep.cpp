@@ -6,9 +6,9 @@
 #include "base/files/text.h"
 #include "cli/flag_group.h"
 #include "cli/not_empty.h"
+#include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
-#include "cli/quantize_network.h"
 #include "cli/shape_flags.h"
 #include "cli/sweep_cell.h"
 #include "cli/sweep_folder.h"
@@ -20,6 +20,7 @@
 #include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "eval/grid_table.h"
+#include "jobs/network_quantization.h"
 
 namespace crumb::cli {
 namespace {
@@ -89,11 +90,11 @@ void sweep_verb(const SweepFlags& flags) {
   const std::vector<SweepGridCell> cells = sweep_cells(flags.sweep.grid);
   for (const SweepGridCell& cell : cells) refuse_training_fields(cell.recipe);
   (void)read_shapes(flags.sweep.shapes);
-  refuse_packed(flags.sweep.input);
+  jobs::refuse_packed(flags.sweep.input);
   Notes notes;
   const SweepOptions options = completed(flags, notes);
   refuse_training_over(inputs_of(options), flags.output, kSweepFiles);
-  const NetworkSource source = open_network(options.input, "it is to be measured", notes);
+  const jobs::NetworkSource source = jobs::open_network(options.input, "it is to be measured", notes);
   const std::unique_ptr<Measure> measure = measure_of(source, options.measure);
   SweepFolder folder(flags.output, command_of(options, source, cells), flags.restart);
   const Sweep sweep(options, source, *measure);

@@ -5,10 +5,12 @@
 
 #include "analysis/cost/cost.h"
 #include "base/files/inputs.h"
-#include "cli/quantize_graph_report.h"
+#include "cli/notes.h"
 #include "cli/shape_flags.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/network_report.h"
+#include "jobs/quantize.h"
 #include "models/read_graph.h"
 
 namespace crumb::cli {
@@ -50,13 +52,7 @@ void add_cost(const SweepOptions& options, const std::string& file, GridRow& row
   }
 }
 
-/// Of all weights that became codes.
-std::optional<double> bits_per_weight(const GraphReport& report) {
-  const double bits = bits_a_weight(report.constants);
-  return bits > 0 ? std::optional(bits) : std::nullopt;
-}
-
-std::string notes_of(const NetworkQuantization& network) {
+std::string notes_of(const jobs::NetworkQuantization& network) {
   std::string notes;
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
   for (const ptq::StageReport& stage : network.stages()) std::ranges::for_each(stage.notes, add);
@@ -117,18 +113,19 @@ GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
 
 void Sweep::fill(const SweepGridCell& cell, const fs::path& file, GridRow& row) const {
   {
-    NetworkQuantization network(source_, cell.recipe,
-                                {.data = options_.data,
-                                 .tokens = options_.tokens,
-                                 .device = options_.device,
-                                 .threads = options_.threads,
-                                 .plan = plan_options_of("", cell.recipe)});
+    jobs::NetworkQuantization network(
+        source_, cell.recipe,
+        {.data = options_.data,
+         .tokens = options_.tokens,
+         .device = options_.device,
+         .threads = options_.threads,
+         .plan = jobs::plan_options_of(exporting::Profile::kQonnx, cell.recipe)},
+        terminal());
     const graph::Graph quantized = network.run();
-    GraphReport report{.plan = network.plan()};
-    describe_constants(network.prepared(), report);
-    row.bits = bits_per_weight(report);
+    const double bits = jobs::bits_a_weight(jobs::reports_of(network.prepared(), network.plan(), nullptr));
+    if (bits > 0) row.bits = bits;
     row.note = notes_of(network);
-    write_packed_network(source_, quantized, cell.recipe, file);
+    jobs::write_packed_network(source_, quantized, cell.recipe, file);
   }
   row.bytes = fs::file_size(file);
   if (options_.keep_files) row.file = file.filename().string();

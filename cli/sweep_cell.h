@@ -3,18 +3,18 @@
 
 #include <filesystem>
 
-#include "cli/quantize_network.h"
 #include "cli/sweep_grid.h"
 #include "cli/sweep_measure.h"
 #include "cli/sweep_options.h"
 #include "eval/grid_table.h"
+#include "jobs/network_quantization.h"
 
 namespace crumb::cli {
 
 class Sweep {
  public:
   /// What it is given must outlive it.
-  Sweep(const SweepOptions& options, const NetworkSource& source, Measure& measure)
+  Sweep(const SweepOptions& options, const jobs::NetworkSource& source, Measure& measure)
       : options_(options), source_(source), measure_(measure) {}
 
   /// Of the float network: its own scores, the bytes of its files.
@@ -28,7 +28,7 @@ class Sweep {
   void fill(const SweepGridCell& cell, const std::filesystem::path& file, eval::GridRow& row) const;
 
   const SweepOptions& options_;
-  const NetworkSource& source_;
+  const jobs::NetworkSource& source_;
   Measure& measure_;
 };
 

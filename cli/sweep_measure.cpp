@@ -3,16 +3,17 @@
 #include <algorithm>
 
 #include "base/files/text.h"
-#include "cli/calibration_data.h"
 #include "cli/graph_inputs.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/prepare_graph.h"
-#include "cli/read_lines.h"
 #include "cli/scored_model.h"
-#include "cli/tokenized_text.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
+#include "jobs/samples/calibration_data.h"
+#include "jobs/samples/read_lines.h"
+#include "jobs/samples/tokenized_text.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
@@ -74,7 +75,7 @@ class ArrayMeasure final : public Measure {
 
   Outputs outputs_of(const std::string& file) const {
     const Graph graph = graph::infer_shapes(models::open_graph(file));
-    const CalibrationData data(graph, wish_.valid, "--valid");
+    const jobs::CalibrationData data(graph, wish_.valid, "--valid");
     const auto executable = prepare_on_either(graph, wish_.threads);
     Outputs all;
     for (std::size_t i = 0; i < data.files(); ++i) {
@@ -104,7 +105,7 @@ class SentenceMeasure final : public Measure {
  public:
   explicit SentenceMeasure(MeasureWish wish) : wish_(std::move(wish)) {
     for (const std::string& file : wish_.valid) {
-      const std::vector<std::string> lines = read_lines(file);
+      const std::vector<std::string> lines = jobs::read_lines(file);
       lines_.insert(lines_.end(), lines.begin(), lines.end());
     }
     if (lines_.empty()) throw usage_error(quote_text(wish_.valid.front()) + " holds no line");
@@ -145,7 +146,7 @@ class SentenceMeasure final : public Measure {
 class TextMeasure final : public Measure {
  public:
   explicit TextMeasure(MeasureWish wish)
-      : wish_(std::move(wish)), text_(read_tokenized_text(wish_.valid.front())) {}
+      : wish_(std::move(wish)), text_(jobs::read_tokenized_text(wish_.valid.front(), terminal())) {}
 
   Scores of_float() override {
     Scores scores = measured(wish_.input, nullptr);
@@ -190,12 +191,12 @@ void refuse_for_others(bool is_given, const std::string& flag, const std::string
 
 }  // namespace
 
-std::unique_ptr<Measure> measure_of(const NetworkSource& source, MeasureWish wish) {
+std::unique_ptr<Measure> measure_of(const jobs::NetworkSource& source, MeasureWish wish) {
   for (const std::string& path : wish.valid) {
     if (path.find('=') == std::string::npos && !std::filesystem::exists(path))
       throw usage_error("--valid " + quote_text(path) + ": no such file or folder");
   }
-  const auto texts = std::ranges::count_if(wish.valid, names_text);
+  const auto texts = std::ranges::count_if(wish.valid, jobs::names_text);
   const bool is_sentences = texts > 0 && source.checkpoint() && models::is_encoder(source.graph);
   const bool is_language = texts > 0 && !is_sentences;
   refuse_for_others(!is_language && wish.tokens > 0, "--valid-tokens", "a language model's text");

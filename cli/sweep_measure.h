@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/quantize_network.h"
 #include "eval/output_scores.h"
+#include "jobs/network_quantization.h"
 
 namespace crumb::cli {
 
@@ -38,6 +38,6 @@ class Measure {
 };
 
 /// By what the network is, and whether samples are a text. Throws usage Error where the wish does not fit the two.
-std::unique_ptr<Measure> measure_of(const NetworkSource& source, MeasureWish wish);
+std::unique_ptr<Measure> measure_of(const jobs::NetworkSource& source, MeasureWish wish);
 
 }  // namespace crumb::cli

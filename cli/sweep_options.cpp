@@ -35,7 +35,7 @@ Json identities(const std::vector<std::string>& wishes) {
 
 }  // namespace
 
-Json command_of(const SweepOptions& options, const NetworkSource& source,
+Json command_of(const SweepOptions& options, const jobs::NetworkSource& source,
                 const std::vector<SweepGridCell>& cells) {
   Json model = Json::array();
   for (const fs::path& path : source.paths) model.push_back(file_identity(path));

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "cli/quantize_network.h"
 #include "cli/sweep_grid.h"
 #include "cli/sweep_measure.h"
+#include "jobs/network_quantization.h"
 
 namespace crumb::cli {
 
@@ -25,7 +25,7 @@ struct SweepOptions {
 
 /// What decides the numbers of cells, by flags; of files where they lie, how long they are and when they were written. Not: the
 /// metric and what it is against, since every cell has all; threads.
-Json command_of(const SweepOptions& options, const NetworkSource& source,
+Json command_of(const SweepOptions& options, const jobs::NetworkSource& source,
                 const std::vector<SweepGridCell>& cells);
 
 }  // namespace crumb::cli

@@ -12,7 +12,7 @@
 #include "base/files/write_text_file.h"
 #include "cli/flag_group.h"
 #include "cli/not_empty.h"
-#include "models/checkpoint_structure.h"
+#include "jobs/quantize_parts.h"
 
 namespace crumb::cli {
 namespace {
@@ -147,14 +147,6 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
   return wish;
 }
 
-std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
-                             const SpecOrKeep& kv_cache) {
-  Result<std::string> structure = models::structure_of(checkpoint, plan, kv_cache);
-  if (!structure.ok() && kv_cache)
-    throw usage_error("kv_cache: " + kv_cache->to_string() + ": " + structure.failure().message);
-  return structure.ok() ? structure.take() : std::string();
-}
-
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
                     int threads, Weigh weigh) {
   std::optional<Progress> progress;
@@ -168,7 +160,7 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
   };
   const SpecOrKeep kv_cache = flags.kv_cache.empty() ? SpecOrKeep() : parse_cache_or_keep(flags.kv_cache);
   request.structure = [&](const std::vector<PlannedTensor>& plan) {
-    return stored_structure(checkpoint, plan, kv_cache);
+    return jobs::stored_structure(checkpoint, plan, kv_cache);
   };
   request.measure = {.memory = memory, .threads = threads, .progress = {}};
   request.measure.progress = [&](const MeasureProgress& done) {
@@ -179,7 +171,8 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
   return choose_by_budget(checkpoint, request);
 }
 
-void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report, Notes& notes) {
+void note_unused(const Wish& wish, const BudgetChoice& choice, const jobs::QuantizeReport& report,
+                 Notes& notes) {
   constexpr double kMuch = 0.01;
   const double used = wish.target.file_bytes > 0 ? static_cast<double>(report.output_bytes) /
                                                        static_cast<double>(wish.target.file_bytes)
@@ -218,8 +211,8 @@ void write_recipe(const Recipe& recipe, const std::filesystem::path& output) {
   write_text_file(recipe_beside(output), signed_recipe(output, to_yaml(recipe)));
 }
 
-void fill_in(const BudgetChoice& choice, CheckpointReport& report) {
-  for (TensorReport& tensor : report.tensors) {
+void fill_in(const BudgetChoice& choice, std::vector<TensorReport>& tensors) {
+  for (TensorReport& tensor : tensors) {
     const auto found = choice.chosen.find(tensor.name);
     if (found == choice.chosen.end()) continue;
     tensor.sqnr_db = found->second.sqnr_db;

@@ -10,8 +10,8 @@
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
+#include "jobs/quantize.h"
 #include "quant/budget/budget.h"
-#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 
@@ -38,11 +38,6 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
 /// What --sensitivity measures, for people.
 std::string measured_as(const std::string& sensitivity);
 
-/// The graph that the packed file stores; "" where models/ builds none of this checkpoint. Throws Error where a cache is to be
-/// quantized and there is none.
-std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
-                             const SpecOrKeep& kv_cache);
-
 /// Measures and chooses, with progress and notes on stderr. --include, --exclude, --embeddings, --set and --zstd
 /// hold.
 /// `weigh`: BudgetRequest's.
@@ -60,10 +55,11 @@ void refuse_replacing_recipe(const std::filesystem::path& output);
 void write_recipe(const Recipe& recipe, const std::filesystem::path& output);
 
 /// Says why a target is not used up, where more than a hundredth of it is left.
-void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report, Notes& notes);
+void note_unused(const Wish& wish, const BudgetChoice& choice, const jobs::QuantizeReport& report,
+                 Notes& notes);
 
 /// Fills in what a dry run knows of the tensors that were measured.
-void fill_in(const BudgetChoice& choice, CheckpointReport& report);
+void fill_in(const BudgetChoice& choice, std::vector<TensorReport>& tensors);
 
 /// "recipe" and "assignment", for the report in JSON.
 void add_json(const BudgetChoice& choice, const std::string& target, Json& json);

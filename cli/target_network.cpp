@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "cli/calibration_samples.h"
 #include "cli/notes.h"
-#include "cli/quantize_network.h"
 #include "cli/shape_flags.h"
 #include "cli/target_sensitivity.h"
 #include "graph/quantize/apply.h"
+#include "jobs/network_quantization.h"
+#include "jobs/samples/calibration_samples.h"
 #include "runtime/engine.h"
 
 namespace crumb::cli {
@@ -86,25 +86,25 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
     throw usage_error(
         "--activation-formats: average pools that truncate give formats of their own; leave --average-pools");
   if (request.wish.target.accumulator_bits > 0 && request.wish.activations.empty() &&
-      !quantizes_activations(usual))
+      !jobs::quantizes_activations(usual))
     throw usage_error(
         "a target of accumulators: registers are of integers or minifloats, and what layers take in stays "
         "float; give --activation-formats SPEC,... or --activations SPEC, as in uint8:tensor");
   Notes notes;
-  const NetworkSource source =
-      open_network(request.input, "a target of bit operations or accumulators is given", notes);
+  const jobs::NetworkSource source =
+      jobs::open_network(request.input, "a target of bit operations or accumulators is given", notes);
   refuse_open_sizes(source.graph, request);
 
   const runtime::Engine runtime(request.threads);
   const graph::Engine* engine = nullptr;
-  if (!request.graph.data.empty()) engine = &engine_for(source.graph, runtime, request.graph.device);
+  if (!request.graph.data.empty()) engine = &jobs::engine_for(source.graph, runtime, request.graph.device);
   ptq::Setting setting{.graph = graph::prepare(source.graph, usual, engine ? engine : &runtime),
                        .plan = {},
                        .threads = request.threads};
-  std::optional<CalibrationSamples> samples;
+  std::optional<jobs::CalibrationSamples> samples;
   if (engine) {
     samples.emplace(request.graph.data, request.graph.tokens, source.tensors.get(), source.graph,
-                    setting.graph);
+                    setting.graph, terminal());
     setting.engine = engine;
     setting.samples = samples->batches();
     wish.losses.probes = probes_of(samples->is_text());

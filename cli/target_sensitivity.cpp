@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
-#include "cli/calibration_samples.h"
 #include "cli/output.h"
 #include "graph/quantize/apply.h"
+#include "jobs/samples/calibration_samples.h"
 #include "models/checkpoint_graph.h"
 #include "models/decoder.h"
 #include "models/encoder_inputs.h"
@@ -56,7 +56,7 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
   const Recipe recipe = of_all_weights();
   ptq::Setting setting{.graph = graph::prepare(graph, recipe, &engine), .plan = {}, .threads = threads};
   setting.plan = graph::plan_quantizers(setting.graph, recipe);
-  const CalibrationSamples samples(flags.data, flags.tokens, &source, graph, setting.graph);
+  const jobs::CalibrationSamples samples(flags.data, flags.tokens, &source, graph, setting.graph, terminal());
   setting.engine = &engine;
   setting.samples = samples.batches();
   std::optional<Progress> progress;

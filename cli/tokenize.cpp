@@ -10,9 +10,9 @@
 #include "base/within.h"
 #include "cli/flag_group.h"
 #include "cli/output.h"
-#include "cli/text_encoding.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/checkpoint.h"
+#include "jobs/samples/text_encoding.h"
 #include "models/weight_source.h"
 #include "text/chat/chat_template.h"
 #include "text/chat/messages.h"
@@ -103,7 +103,7 @@ std::string read_all(const std::string& path) {
 
 std::string read_input(const std::string& path) {
   std::string text = read_all(path);
-  check_encoding(text, path == "-" ? "standard input" : quote_text(path));
+  jobs::check_encoding(text, path == "-" ? "standard input" : quote_text(path), terminal());
   return text;
 }
 

@@ -11,9 +11,7 @@
 #include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "cli/notes.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
-#include "cli/packed_files.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/same_network.h"
 #include "cli/training_inputs.h"
@@ -22,6 +20,9 @@
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/checkpoint_notes.h"
+#include "jobs/open_engine.h"
+#include "jobs/packed_files.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
 #include "models/fresh_network.h"
@@ -97,13 +98,13 @@ Beginning beginning_of(const LanguageWish& wish) {
   if (!source.checkpoint()) {
     graph::Graph packed = models::open_graph(flags.model);
     refuse_quantized_values(packed, "--model " + quote_text(flags.model));
-    return {graph::fold_quantized(std::move(packed)), packed_files(source)};
+    return {graph::fold_quantized(std::move(packed)), jobs::packed_files(source)};
   }
   Notes notes;
-  note_folder(*source.checkpoint(), notes);
+  jobs::note_folder(*source.checkpoint(), notes);
   models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(flags.model));
   note_unused(read.unused, notes);
-  return {std::move(read.graph), packed_files(source)};
+  return {std::move(read.graph), jobs::packed_files(source)};
 }
 
 /// --start, whose weights are to be learned.
@@ -118,7 +119,7 @@ graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
   expect_same_network(
       {.graph = start,
        .name = "--start " + quote_text(path),
-       .files = packed_files(TensorSource::open(path))},
+       .files = jobs::packed_files(TensorSource::open(path))},
       {.graph = model.network, .name = "--model " + quote_text(wish.flags.model), .files = model.files});
   return start;
 }
@@ -210,7 +211,7 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
     run.request.start = models::open_graph(kept.string());
     return;
   }
-  open_language_trainer().check(run.request);
+  jobs::open_language_trainer().check(run.request);
   std::vector<ptq::StageReport> reports;
   run.request.start = start_by_stages(stages, run.request, reports);
   for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
@@ -241,8 +242,8 @@ std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
 std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
   std::vector<Stage> stages;
   if (!wish.flags.start.empty())
-    stages =
-        stages_that_made(packed_files(TensorSource::open(wish.flags.start)), quote_text(wish.flags.start));
+    stages = stages_that_made(jobs::packed_files(TensorSource::open(wish.flags.start)),
+                              quote_text(wish.flags.start));
   stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
   if (!recipe.stages.empty()) return stages;
   for (Stage& stage : stages_of_flags(wish)) stages.push_back(std::move(stage));
@@ -328,7 +329,7 @@ void train_language_model(const LanguageWish& wish) {
   {
     LanguageProgressLine line;
     run.news = line.news(run.request.rate);
-    report = training::train_language_into(run, open_language_trainer());
+    report = training::train_language_into(run, jobs::open_language_trainer());
   }
   if (report.is_null()) return;  // another process has it
   wish.json ? print_json(report) : print_report(report, wish.output);

@@ -10,12 +10,12 @@
 #include "base/files/text.h"
 #include "cli/flag_group.h"
 #include "cli/number_checks.h"
-#include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/train_progress.h"
 #include "cli/train_report.h"
 #include "export/lint/lint.h"
+#include "jobs/open_engine.h"
 #include "quant/integer_width.h"
 #include "training/run.h"
 #include "training/sweep.h"
@@ -61,7 +61,7 @@ void train_once(const NetworkTrainingFlags& flags, const tasks::TrainRequest& re
         .restart = flags.restart,
         .profile = flags.profile,
         .progress = [&](const tasks::TrainProgress& progress) { line.update(progress); }};
-    report = training::train_into(run, open_trainer());
+    report = training::train_into(run, jobs::open_trainer());
   }
   report.erase("request");
   if (flags.json) return print_json(report);
@@ -78,7 +78,7 @@ void train_grid(const NetworkTrainingFlags& flags, const tasks::TrainRequest& ba
   const double start = now_seconds();
   SweepLines lines;
   const std::vector<Json> reports = training::run_grid(
-      grid, folder, flags.threads > 0 ? flags.threads : static_cast<int>(cores), open_trainer,
+      grid, folder, flags.threads > 0 ? flags.threads : static_cast<int>(cores), jobs::open_trainer,
       [&](const training::GridProgress& progress) { lines.update(progress); });
   const training::SweepTable table = training::table_of(grid, reports);
   training::write_table(table, folder);

@@ -7,8 +7,8 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "cli/output.h"
-#include "cli/squared_gradients.h"
 #include "graph/quantize/apply.h"
+#include "jobs/squared_gradients.h"
 #include "models/decoder_inputs.h"
 #include "models/encoder_inputs.h"
 #include "runtime/engine.h"
@@ -70,7 +70,7 @@ graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::Lang
   setting.plan = plan_of(setting.graph, request.recipe);
   const graph::Graph prepared = setting.graph;  // whose inputs the samples are
   setting.samples = request.lines.empty() ? text_samples(request, prepared) : line_samples(request, prepared);
-  setting.squared_gradients = squared_gradients_by(
+  setting.squared_gradients = jobs::squared_gradients_by(
       request.lines.empty() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, "");
   std::optional<Progress> progress;
   setting.progress = [&](std::size_t done, std::size_t all) {

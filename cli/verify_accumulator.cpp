@@ -13,10 +13,10 @@
 #include "base/text/number.h"
 #include "cli/notes.h"
 #include "cli/output.h"
-#include "cli/shape_notes.h"
 #include "export/qcdq/from_qcdq.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/write.h"
+#include "jobs/shape_notes.h"
 #include "models/read_graph.h"
 
 namespace crumb::cli {
@@ -172,7 +172,7 @@ void verify_accumulators(const VerifyAccumulatorOptions& options) {
   Notes notes;
   try {
     const graph::Graph graph = in_qonnx(models::read_graph(options.path));
-    note_shapes(graph, notes);
+    jobs::note_shapes(graph, notes);
     report = analysis::check_accumulators(graph, check);
     if (!options.witness.empty()) write_witnesses(graph, report, check.ranges, options.witness);
   } catch (const Error& error) {

@@ -6,7 +6,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
-set(_own_folder lib/crumb)  # ../lib/crumb from the command: cli/open_engine.cpp
+set(_own_folder lib/crumb)  # ../lib/crumb from the command: jobs/open_engine.cpp
 install(TARGETS crumb RUNTIME COMPONENT command)
 install(TARGETS crumb_shared LIBRARY COMPONENT library NAMELINK_COMPONENT development)
 install(FILES runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
@@ -39,9 +39,9 @@ endforeach()
 install(DIRECTORY ${_pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rooms)
-set(_rooms base formats quant text graph analysis models runtime ptq export)
+set(_rooms base formats quant text graph analysis models runtime ptq eval export jobs)
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
-install(TARGETS ${_libraries} crumb_ir crumb_language EXPORT crumbTargets)
+install(TARGETS ${_libraries} crumb_ir crumb_language crumb_training EXPORT crumbTargets)
 if(TARGET crumb_qat)
   list(APPEND _rooms libtorch qat)
   install(TARGETS crumb_libtorch crumb_qat EXPORT crumbTorchTargets)
@@ -51,9 +51,11 @@ endif()
 foreach(_room ${_rooms})
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
     REGEX "graph/onnx/(to_proto|local_functions)\\.h$" EXCLUDE  # these show protobuf
-    REGEX "ptq/[^/]*\\.h$" EXCLUDE)  # many show Eigen; run_stages() is all that others call
+    REGEX "ptq/[^/]*\\.h$" EXCLUDE  # many show Eigen; run_stages() is all that others call
+    REGEX "jobs/" EXCLUDE)
 endforeach()
 install(FILES ptq/stages.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/ptq)
+install(FILES jobs/quantize.h jobs/observer.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/jobs)
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 
 # crumb_graph needs the ONNX library, which is built for Crumb and found nowhere else.

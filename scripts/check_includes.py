@@ -35,7 +35,8 @@ MAY_INCLUDE = {
     "qat": ["libtorch", *GRAPHS],
     "tasks": ["qat", "libtorch", *GRAPHS],
     "training": ["export", *TORCH, *GRAPHS],
-    "cli": ["training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
+    "jobs": ["training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
+    "cli": ["jobs", "training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
 }
 TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
 MOST_SHARE = 0.25  # of the lines of all rooms together that one may hold

@@ -28,6 +28,56 @@ def test_a_project_outside_builds_against_the_installed_libraries(repo, prefix, 
     assert run(tmp_path / "example").splitlines() == ["-7 -3 0 1 2 3 4 7 ", "Gemm gemm dense "]
 
 
+@pytest.fixture(scope="module")
+def jobs(repo, prefix, tmp_path_factory):
+    """The folder of the examples of jobs/, built as a project outside."""
+    folder = tmp_path_factory.mktemp("jobs")
+    examples = f"-DEXAMPLES={repo / 'examples/jobs'}"
+    run("cmake", "-G", "Ninja", "-S", repo / "tests/install/jobs", "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", examples)
+    run("cmake", "--build", folder)
+    return folder
+
+
+def environment_without_engine():
+    """Nothing there can open LibTorch."""
+    return {**os.environ, "CRUMB_ENGINE": "/nowhere/libcrumb_engine.so"}
+
+
+def test_a_program_outside_quantizes_a_folder_to_the_commands_bytes(jobs, crumb_bin, short_minilm, tmp_path):
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("weights: int4:group=32:pad\n")
+    quantized = run(jobs / "quantize_folder", short_minilm, tmp_path / "job.crumb", recipe.read_text())
+    assert re.fullmatch(r"\d+ tensors, [\d.]+ MB from [\d.]+ MB, [\d.]+ bits a weight\n", quantized)
+    run(crumb_bin, "quantize", short_minilm, "-o", tmp_path / "command.crumb", "--recipe", recipe)
+    assert (tmp_path / "job.crumb").read_bytes() == (tmp_path / "command.crumb").read_bytes()
+
+
+def test_a_program_outside_quantizes_a_network_by_samples_to_the_commands_bytes(repo, jobs, crumb_bin, tmp_path):
+    """And without LibTorch."""
+    numpy, onnx = pytest.importorskip("numpy"), pytest.importorskip("onnx")
+    draw = numpy.random.default_rng(8)
+    kind, helper = onnx.TensorProto.FLOAT, onnx.helper
+    weights = {"w": draw.normal(size=(8, 3, 3, 3)), "v": draw.normal(size=(8 * 6 * 6, 5)) / 10}
+    constants = [onnx.numpy_helper.from_array(value.astype(numpy.float32), name) for name, value in weights.items()]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Relu", ["c"], ["r"]), helper.make_node("Flatten", ["r"], ["f"])]
+    ends = [helper.make_tensor_value_info("x", kind, ["N", 3, 8, 8]), helper.make_tensor_value_info("y", kind, ["N", 5])]
+    graph = helper.make_graph([*nodes, helper.make_node("MatMul", ["f", "v"], ["y"], "head")], "g", ends[:1], ends[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    numpy.save(tmp_path / "x.npy", draw.normal(size=(40, 3, 8, 8)).astype(numpy.float32))
+    command = [jobs / "quantize_network", tmp_path / "m.onnx", tmp_path / "x.npy"]
+    said = run(*command, tmp_path / "job.crumb", env=environment_without_engine())
+    assert float(re.search(r"output y: SQNR ([\d.]+) dB\n", said)[1]) > 25
+    (tmp_path / "r.yaml").write_text("weights: int8:channel\nactivations: uint8:tensor\n")
+    flags = ["--recipe", tmp_path / "r.yaml", "--data", tmp_path / "x.npy"]
+    run(crumb_bin, "quantize", tmp_path / "m.onnx", "-o", tmp_path / "command.crumb", *flags)
+    assert (tmp_path / "job.crumb").read_bytes() == (tmp_path / "command.crumb").read_bytes()
+    # What fails says so, and leaves what was there.
+    (tmp_path / "job.crumb").write_bytes(b"mine")
+    for output in (tmp_path / "m.onnx", tmp_path / "x.npy", tmp_path / "no/such.crumb"):
+        failed = subprocess.run([*map(str, command), str(output)], capture_output=True, text=True)
+        assert failed.returncode == 1 and str(output) in failed.stderr, failed.stderr
+
+
 def test_pkg_config_finds_the_library_where_it_lies(repo, prefix, tmp_path):
     """The prefix is moved after it was filled: the file names no folder of the machine that made it."""
     moved, digits, program = tmp_path / "moved", repo / "examples/digits", tmp_path / "classify"

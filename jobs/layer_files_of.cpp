@@ -1,0 +1,117 @@
+#include "jobs/layer_files_of.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/checksum.h"
+#include "base/files/input_file.h"
+#include "base/files/output_file.h"
+#include "base/files/text.h"
+#include "quant/checkpoint/run_journal.h"
+
+namespace crumb::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The regular files that a path is, or has right inside it, in order.
+std::set<fs::path> files_at(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_directory(path, none))
+    return fs::is_regular_file(path, none) ? std::set{path} : std::set<fs::path>{};
+  std::set<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path))
+    if (entry.is_regular_file()) files.insert(entry.path());
+  return files;
+}
+
+/// Rises where the same samples bring other codes than before, so that no run goes on with both.
+constexpr int kMethods = 1;
+
+/// What is to be rounded, and by which methods: names, specs, shapes, and values of constants that no file of the identity has.
+std::uint32_t checksum_of(const ptq::Setting& setting, bool is_checkpoint) {
+  std::string text = "methods " + std::to_string(kMethods) + "\n";
+  for (const graph::PlannedConstant& constant : setting.plan.constants)
+    text += constant.value + " " + (constant.spec ? constant.spec->to_string() : "") + "\n";
+  std::uint32_t sum = crc32_of(text);
+  for (const auto& [name, tensor] : setting.graph.initializers) {
+    const std::string what = name + graph::text_of(std::span(tensor.shape()));
+    sum = crc32_of(std::as_bytes(std::span(what)), sum);
+    // A checkpoint's files are in the identity.
+    if (!is_checkpoint || !tensor.is_unread()) sum = crc32_of(tensor.held().bytes(), sum);
+  }
+  return sum;
+}
+
+RunIdentity identity_of(const QuantizeRequest& request, const Recipe& recipe, const Checkpoint* checkpoint,
+                        const ptq::Setting& setting) {
+  RunIdentity identity{.version = CRUMB_VERSION,
+                       .recipe = to_yaml(recipe),
+                       .plan = checksum_of(setting, checkpoint != nullptr),
+                       .inputs = checkpoint ? inputs_of(*checkpoint) : std::vector<RunIdentity::Input>{}};
+  if (request.tokens > 0) identity.recipe += "tokens: " + std::to_string(request.tokens) + "\n";
+  if (!request.device.empty()) identity.recipe += "device: " + request.device + "\n";
+  const auto add = [&](const fs::path& input) {
+    for (const fs::path& path : files_at(input))
+      identity.inputs.push_back(input_of(InputFile::open(path).take()));
+  };
+  if (!checkpoint) add(request.input);
+  for (const std::string& data : request.data) {
+    std::error_code none;
+    add(fs::exists(data, none) ? data : data.substr(data.find('=') + 1));
+  }
+  return identity;
+}
+
+/// Where a run that quantizes tensors alone was ended, there is another recipe's work to continue.
+void refuse_journal(const std::string& output, const RunIdentity& identity) {
+  const std::optional<JournalContents> left = RunJournal::read(output);
+  if (!left) return;
+  const std::string why = difference(left->identity, identity);
+  throw Error("cannot continue " + quote_text(output) + ": " +
+              (why.empty() ? "the run that was ended quantizes tensors alone" : why) +
+              "\nwithout --resume the run starts afresh");
+}
+
+/// Whether any keeps what it finds.
+bool is_kept(const Stage& stage) { return stage.info().rounds; }
+
+}  // namespace
+
+void refuse_stage_flags(const QuantizeRequest& request, const Recipe& recipe) {
+  if (!(request.resume || request.memory > 0) || std::ranges::any_of(recipe.stages, is_kept)) return;
+  throw usage_error(
+      std::string(request.resume ? "--resume" : "--memory") + " is for checkpoints, and " +
+      quote_text(request.input) +
+      " is taken for a graph because of what is said of its network; of a graph it is for stages "
+      "that round on samples, as gptq");
+}
+
+std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeRequest& request, const Recipe& recipe,
+                                                const Checkpoint* checkpoint, const ptq::Setting& setting,
+                                                Observer& observer) {
+  if (std::ranges::none_of(recipe.stages, is_kept)) {
+    const OutputFile lock(request.output);
+    ptq::LayerFiles::settle(request.output, {}, false);
+    RunJournal::discard(request.output);
+    return nullptr;
+  }
+  const RunIdentity identity = identity_of(request, recipe, checkpoint, setting);
+  if (request.resume)
+    refuse_journal(request.output, identity);  // before the output is locked, which empties what it speaks of
+  auto files = std::make_unique<ptq::LayerFiles>(request.output, identity, request.resume);
+  RunJournal::discard(request.output);
+  if (files->continued() > 0)
+    observer.note("continuing after " + std::to_string(files->continued()) +
+                  " layers that an earlier run finished");
+  else if (request.resume)
+    observer.note("there is nothing to continue; starting afresh");
+  return files;
+}
+
+}  // namespace crumb::jobs

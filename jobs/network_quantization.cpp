@@ -1,0 +1,255 @@
+#include "jobs/network_quantization.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "formats/crumb_file/crumb_file.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/to_float32.h"
+#include "graph/quantize/apply.h"
+#include "graph/quantize/choose_by_samples.h"
+#include "jobs/checkpoint_notes.h"
+#include "jobs/open_engine.h"
+#include "jobs/packed_files.h"
+#include "jobs/shape_notes.h"
+#include "jobs/squared_gradients.h"
+#include "models/checkpoint_graph.h"
+#include "models/unfolded_gains.h"
+#include "ptq/affordable_samples.h"
+#include "ptq/fitting_specs.h"
+#include "runtime/session.h"
+
+namespace crumb::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+
+constexpr std::size_t kComparedBatches = 8;  // where nothing but weights is quantized
+constexpr double kUsualWork = 3e12;          // multiplications that rounding takes where nobody asked for it
+
+graph::Batches first_batches(graph::Batches all, std::size_t count) {
+  return [all = std::move(all), count](const auto& batch) {
+    std::size_t seen = 0;
+    all([&](const std::vector<graph::Tensor>& inputs) {
+      if (seen++ < count) batch(inputs);
+    });
+  };
+}
+
+/// Keys and values that a decoder keeps are no results.
+void leave_out_caches(const Graph& graph, graph::GraphComparison& comparison) {
+  const std::vector<runtime::Tie> ties = runtime::find_ties(graph);
+  std::erase_if(comparison.outputs, [&](const graph::OutputAgreement& output) {
+    return std::ranges::find(ties, output.output, &runtime::Tie::present) != ties.end();
+  });
+}
+
+void refuse_without_data(const graph::QuantPlan& plan) {
+  if (!plan.needs_calibration()) return;
+  throw usage_error(
+      "scales of activations need calibration data: give --data X.npy (axis 0 is the samples) or a "
+      "folder of .npy files, or of a language model a text; " +
+      std::to_string(plan.edges.size()) + " edges are to be quantized, the first is " +
+      quote_text(plan.edges[0].value));
+}
+
+/// "float16, double" of a network that has matrices, inputs or outputs of such types; empty for others: what computes sizes in
+/// doubles is left alone.
+std::string text_of_other_floats(const Graph& graph) {
+  const auto is_other = [&](const std::string& name) {
+    const graph::Value* value = graph.find(name);
+    return value && graph::is_other_float(value->type);
+  };
+  const bool is_of_them =
+      std::ranges::any_of(graph.initializers,
+                          [](const auto& entry) {
+                            return entry.second.rank() >= 2 && graph::is_other_float(entry.second.type());
+                          }) ||
+      std::ranges::any_of(graph.inputs, is_other) || std::ranges::any_of(graph.outputs, is_other);
+  std::string text;
+  if (!is_of_them) return text;
+  for (const graph::ElementType type : graph::other_floats(graph))
+    text += (text.empty() ? "" : ", ") + std::string(graph::name_of(type));
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t NetworkSource::bytes() const {
+  if (checkpoint()) return checkpoint()->input_bytes();
+  std::uint64_t sum = 0;
+  std::error_code unknown;
+  for (const fs::path& path : paths)
+    if (const auto size = fs::file_size(path, unknown); !unknown) sum += size;
+  return sum;
+}
+
+NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
+  if (!models::is_checkpoint(input)) {
+    NetworkSource source{
+        .tensors = {}, .graph = graph::plain_constants(graph::read_onnx(input)), .paths = {input}};
+    if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
+    note_shapes(source.graph, notes);
+    note_foreign_operators(source.graph, notes);
+    if (const std::string types = text_of_other_floats(source.graph); !types.empty()) {
+      notes.say("the network is in " + types + "; it is computed and quantized in float32");
+      source.graph = graph::to_float32(std::move(source.graph), graph::Ends::kKept);
+    }
+    return source;
+  }
+  NetworkSource source{
+      .tensors = std::make_shared<const TensorSource>(TensorSource::open(input)), .graph = {}, .paths = {}};
+  source.paths = source.checkpoint()->input_paths();
+  note_folder(*source.checkpoint(), notes);
+  try {
+    models::CheckpointGraph read = models::graph_on_checkpoint(source.tensors, quote_text(input));
+    note_unused(read.unused, notes);
+    source.graph = std::move(read.graph);
+    source.left_out = {read.unused.begin(), read.unused.end()};
+  } catch (const Error& error) {
+    throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");
+  }
+  return source;
+}
+
+void refuse_packed(const std::string& input) {
+  const Result<MappedFile> file = MappedFile::open(input);
+  if (!file.ok() || !looks_like_crumb(file.value().bytes())) return;
+  throw Error(quote_text(input) +
+              " is already quantized: it is a packed file; expected a checkpoint in floating " +
+              "point (crumb dequantize makes one)");
+}
+
+const graph::Engine& engine_for(const Graph& graph, const runtime::Engine& runtime,
+                                const std::string& device) {
+  const bool is_known =
+      std::ranges::all_of(graph.nodes, [&](const graph::Node& node) { return runtime.knows(node); });
+  if (is_known && device.empty()) return runtime;
+  graph::Engine& engine = open_engine();
+  open_engine_device().use(device.empty() ? "cpu" : device, 1);
+  return engine;
+}
+
+graph::PlanOptions plan_options_of(exporting::Profile profile, const Recipe& recipe) {
+  const bool is_for_fpga = profile == exporting::Profile::kFinn || profile == exporting::Profile::kHls4ml ||
+                           recipe.average_pools == Recipe::AveragePools::kTruncate;
+  return {.unsigned_after_relu_only = profile == exporting::Profile::kFinn,
+          .placement = is_for_fpga ? graph::Placement::kEverywhere : graph::Placement::kWhereIntegersGoOn};
+}
+
+bool quantizes_activations(const Recipe& recipe) {
+  return recipe.activations || (recipe.inputs && *recipe.inputs) ||
+         std::ranges::any_of(recipe.rules,
+                             [](const Rule& rule) { return rule.activations && *rule.activations; });
+}
+
+std::vector<Stage> usual_rounding() { return {parse_stage("gptq:few=0.5")}; }
+
+NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish,
+                                         Observer& observer)
+    : source_(source), recipe_(recipe), wish_(std::move(wish)), observer_(observer), runtime_(wish_.threads) {
+  if (!wish_.data.empty()) engine_ = &engine_for(source.graph, runtime_, wish_.device);
+  wish_.plan.left_out = source.left_out;
+  setting_.graph = graph::prepare(source.graph, recipe, engine_ ? engine_ : &runtime_);
+  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_, wish_.plan.left_out);
+  setting_.threads = wish_.threads;
+  take_plan(graph::plan_quantizers(setting_.graph, recipe_, wish_.plan));
+  has_open_ = ptq::has_open_layers(setting_);
+  if (wish_.usual_rounding && !has_open_) recipe_.stages.clear();
+}
+
+/// With what specs of schemes need to fit.
+void NetworkQuantization::take_plan(graph::QuantPlan plan) {
+  setting_.plan = std::move(plan);
+  std::ranges::copy(padding_notes_, std::back_inserter(setting_.plan.notes));
+  if (!wish_.shares_scales) return;
+  std::vector<std::string> notes = ptq::share_costly_scales(setting_.graph, setting_.plan);
+  std::ranges::move(notes, std::back_inserter(setting_.plan.notes));
+}
+
+void NetworkQuantization::round_usually() {
+  if (setting_.plan.needs_calibration())  // by all samples, before some of them are left out
+    graph::calibrate(setting_.graph, *engine_, setting_.samples, setting_.plan);
+  const ptq::AffordableSamples samples = ptq::affordable_samples(setting_, kUsualWork);
+  const graph::Batches all = std::exchange(setting_.samples, samples.batches);
+  setting_.is_lenient = true;
+  stages_ = ptq::run_stages(recipe_.stages, setting_);
+  setting_.is_lenient = false;
+  setting_.samples = all;
+  if (samples.taken < samples.all)
+    stages_.back().notes.push_back("took the first " + std::to_string(samples.taken) + " of " +
+                                   std::to_string(samples.all) +
+                                   " batches of samples, for all would take long; --method gptq takes all");
+}
+
+Graph NetworkQuantization::run(ptq::LayerStore* store) {
+  if (wish_.data.empty()) refuse_without_data(setting_.plan);
+  if (engine_) {
+    samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph,
+                     observer_);
+    setting_.engine = engine_;
+    setting_.samples = samples_->batches();
+    setting_.squared_gradients = squared_gradients_by(
+        samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
+    if (setting_.plan.needs_calibration())  // before stages, which ask where integers flow
+      take_plan(graph::choose_by_samples(setting_.graph, recipe_, wish_.plan, *engine_, samples_->batches()));
+  }
+  setting_.store = store;
+  if (wish_.memory > 0) setting_.memory = wish_.memory;
+  setting_.rolls_back = wish_.rolls_back;
+  std::size_t first = 0, last = 0;
+  bool has_begun = false;
+  setting_.progress = [&](std::size_t done, std::size_t all) {
+    if (!has_begun || done < last) first = done;  // of a stage; what an earlier run finished is not counted
+    has_begun = true;
+    last = done;
+    observer_.progress({.what = "rounding", .items = "layers", .done = done - first, .all = all - first});
+  };
+  if (wish_.usual_rounding && !recipe_.stages.empty())
+    round_usually();
+  else
+    stages_ = ptq::run_stages(recipe_.stages, setting_);
+  std::erase_if(stages_, [](const ptq::StageReport& stage) { return stage.stage == "rounding"; });
+  setting_.progress = {};
+  observer_.done();
+  if (engine_ && setting_.plan.needs_calibration()) {  // a stage changed what flows
+    for (graph::PlannedEdge& edge : setting_.plan.edges) edge.cost.reset();
+    graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
+  }
+  return graph::apply(setting_.graph, setting_.plan, {.threads = wish_.threads, .biases = &biases_});
+}
+
+void NetworkQuantization::measure_costs() {
+  if (engine_) graph::measure_costs(setting_.graph, *engine_, samples_->batches(), setting_.plan);
+}
+
+std::optional<graph::GraphComparison> NetworkQuantization::compare(const Graph& quantized) const {
+  const graph::QuantPlan& plan = setting_.plan;
+  if (!engine_ || (samples_->is_text() && plan.edges.empty())) return {};
+  graph::GraphComparison comparison = graph::compare(
+      graph::infer_shapes(source_.graph), quantized, plan, *engine_,
+      plan.edges.empty() ? first_batches(samples_->batches(), kComparedBatches) : samples_->batches(),
+      {.takes_codes = engine_ == &runtime_});
+  leave_out_caches(source_.graph, comparison);
+  return comparison;
+}
+
+void write_packed_network(const NetworkSource& source, const Graph& quantized, const Recipe& recipe,
+                          const fs::path& output) {
+  const bool is_checkpoint = source.checkpoint() != nullptr;
+  graph::write_crumb_graph(is_checkpoint ? models::with_weights_of_gains(quantized) : quantized, output,
+                           {.zstd_level = recipe.zstd,
+                            .layout = recipe.layout,
+                            .as_checkpoint = is_checkpoint,
+                            .files = is_checkpoint ? packed_files(*source.checkpoint(), recipe)
+                                                   : std::map<std::string, std::string>()});
+}
+
+}  // namespace crumb::jobs

@@ -1,0 +1,52 @@
+// Who watches a job: what it has to say beside its result, and how far it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace crumb::jobs {
+
+/// How far long work is.
+struct Progress {
+  std::string what;             ///< "quantizing"
+  std::string items;            ///< "tensors"
+  std::size_t done = 0;         ///< items
+  std::size_t all = 0;          ///< items; another number than before begins another piece of work
+  std::uint64_t bytes = 0;      ///< done
+  std::uint64_t all_bytes = 0;  ///< 0: bytes are not counted
+};
+
+/// Does nothing by itself. Calls come from the thread that runs the job. One that throws Interrupted
+/// (base/files/interrupt.h) ends the job, which leaves no output, as interrupt_requested() does when another thread sets it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void note([[maybe_unused]] const std::string& text) {}
+  virtual void warning([[maybe_unused]] const std::string& text) {}  ///< what may make the result useless
+  virtual void progress([[maybe_unused]] const Progress& progress) {}
+  /// The work that progress() told of is done.
+  virtual void done() {}
+};
+
+/// What is to be known of a result beside its figures: told to an observer, and kept for the result.
+class Notes {
+ public:
+  explicit Notes(Observer& observer) : observer_(&observer) {}
+  void say(const std::string& text) {
+    observer_->note(text);
+    all_.push_back(text);
+  }
+  void warn(const std::string& text) {
+    observer_->warning(text);
+    all_.push_back(text);
+  }
+  const std::vector<std::string>& all() const { return all_; }  ///< in order
+  Observer& observer() const { return *observer_; }
+
+ private:
+  Observer* observer_;
+  std::vector<std::string> all_;
+};
+
+}  // namespace crumb::jobs

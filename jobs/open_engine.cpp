@@ -1,0 +1,119 @@
+#include "jobs/open_engine.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace crumb::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kName = "libcrumb_engine.so";
+
+/// The library's path; only its name where it is none of ours to find.
+std::string find_library() {
+  if (const char* chosen = std::getenv("CRUMB_ENGINE")) return chosen;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  for (const fs::path& path :
+       {program.parent_path() / kName, program.parent_path() / "../lib/crumb" / kName}) {
+    if (!error && fs::exists(path, error)) return path.string();
+  }
+  return kName;
+}
+
+/// The library, opened and of this program's making.
+struct Library {
+  Library() : path(find_library()), handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (!handle) {
+      throw Error(
+          std::string("executing a graph and training need LibTorch, and ") + kName +
+          " cannot be opened: " + ::dlerror() +
+          "; install LibTorch and build all of Crumb (scripts/setup, cmake --preset release, cmake --build "
+          "--preset release), or set CRUMB_ENGINE to that file; crumb doctor says what is there");
+    }
+    using Text = const char* (*)();
+    const auto interface = reinterpret_cast<Text>(::dlsym(handle, "crumb_engine_interface"));
+    if (!interface || std::string_view(interface()) != CRUMB_ENGINE_INTERFACE) {
+      throw Error(path +
+                  " was built from another version of Crumb than this program; build both again, or set "
+                  "CRUMB_ENGINE to the library that belongs to it");
+    }
+  }
+
+  /// What one of its functions gives.
+  template <class T>
+  T& get(const char* function) const {
+    using Entry = T* (*)();
+    const auto entry = reinterpret_cast<Entry>(::dlsym(handle, function));
+    if (!entry) throw Error(path + " is no library of Crumb: it has no " + function);
+    return *entry();
+  }
+
+  std::string path;
+  void* handle;
+};
+
+const Library& library() {
+  static const Library opened;
+  return opened;
+}
+
+}  // namespace
+
+EngineState engine_state() {
+  const char* const named = std::getenv("CRUMB_ENGINE");
+  EngineState state{.path = find_library(), .is_named = named != nullptr, .is_there = false};
+  std::error_code error;
+  state.is_there = fs::exists(state.path, error);
+  try {
+    state.libtorch = &library().get<const char>("crumb_engine_libtorch");
+    state.path = library().path;
+  } catch (const Error& fault) {
+    state.fault = fault.what();
+  }
+  return state;
+}
+
+graph::Engine& open_engine() {
+  static auto& engine = library().get<graph::Engine>("crumb_engine");
+  return engine;
+}
+
+analysis::RegisterEngine& open_register_engine() {
+  static auto& engine = library().get<analysis::RegisterEngine>("crumb_register_engine");
+  return engine;
+}
+
+graph::EngineDevice& open_engine_device() {
+  static auto& device = library().get<graph::EngineDevice>("crumb_engine_device");
+  return device;
+}
+
+graph::GradientEngine& open_gradient_engine() {
+  static auto& engine = library().get<graph::GradientEngine>("crumb_gradient_engine");
+  return engine;
+}
+
+graph::TorchScriptReader& open_torchscript_reader() {
+  static auto& reader = library().get<graph::TorchScriptReader>("crumb_torchscript_reader");
+  return reader;
+}
+
+tasks::Trainer& open_trainer() {
+  static auto& trainer = library().get<tasks::Trainer>("crumb_trainer");
+  return trainer;
+}
+
+tasks::LanguageTrainer& open_language_trainer() {
+  static auto& trainer = library().get<tasks::LanguageTrainer>("crumb_language_trainer");
+  return trainer;
+}
+
+}  // namespace crumb::jobs

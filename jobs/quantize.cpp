@@ -1,0 +1,90 @@
+#include "jobs/quantize.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/files/inputs.h"
+#include "base/files/output_place.h"
+#include "base/files/text.h"
+#include "base/seconds.h"
+#include "jobs/network_quantization.h"
+#include "jobs/quantize_parts.h"
+#include "models/checkpoint_graph.h"
+#include "quant/checkpoint/checkpoint_plan.h"
+#include "quant/checkpoint/run_journal.h"
+
+namespace crumb::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+double numbers_of(const TensorReport& tensor) {
+  double numbers = 1;
+  for (const std::uint64_t size : tensor.shape) numbers *= static_cast<double>(size);
+  return numbers;
+}
+
+bool asks_for_network(const QuantizeRequest& request) {
+  return !request.data.empty() || !request.device.empty() || !request.shapes.empty() || request.opset != 0 ||
+         request.form != exporting::Form::kQonnx || request.profile != exporting::Profile::kQonnx ||
+         request.keeps_io_types || request.float32_io || !graph_field_of(request.recipe).empty();
+}
+
+/// Before anything is read.
+void claim(const QuantizeRequest& request) {
+  if (request.output.empty() || request.dry_run) return;
+  refuse_overwriting_inputs(inputs_of(request), request.output);
+  claim_output(request.output, request.resume ? LeftOver::kContinue : LeftOver::kDiscard,
+               {RunJournal::path_of(request.output)});
+}
+
+}  // namespace
+
+std::vector<fs::path> inputs_of(const QuantizeRequest& request) {
+  std::vector<fs::path> inputs{request.input};
+  std::ranges::copy(request.read_files, std::back_inserter(inputs));
+  for (const std::string& data : request.data) {
+    inputs.emplace_back(data);
+    inputs.emplace_back(data.substr(data.find('=') + 1));
+  }
+  return inputs;
+}
+
+bool is_network_file(const std::string& path) {
+  std::error_code error;
+  return fs::path(path).extension() == ".onnx" && !fs::is_directory(path, error);
+}
+
+bool is_of_network(const QuantizeRequest& request) {
+  if (request.as != QuantizeRequest::As::kWhatIsAsked) return request.as == QuantizeRequest::As::kNetwork;
+  return is_network_file(request.input) ||
+         (models::is_checkpoint(request.input) && asks_for_network(request));
+}
+
+QuantizeReport quantize(const QuantizeRequest& request, Observer& observer) {
+  const InputWatch watch;
+  claim(request);
+  refuse_packed(request.input);
+  const double start = now_seconds();
+  QuantizeReport report =
+      is_of_network(request) ? quantize_network(request, observer) : quantize_tensors(request, observer);
+  if (!request.dry_run) report.seconds = now_seconds() - start;
+  return report;
+}
+
+double bits_a_number(const TensorReport& tensor) {
+  const double numbers = numbers_of(tensor);
+  return numbers > 0 ? 8 * static_cast<double>(tensor.bytes) / numbers : 0;
+}
+
+double bits_a_weight(const std::vector<TensorReport>& tensors) {
+  double bytes = 0, numbers = 0;
+  for (const TensorReport& tensor : tensors) {
+    if (tensor.spec.empty()) continue;
+    bytes += static_cast<double>(tensor.bytes);
+    numbers += numbers_of(tensor);
+  }
+  return numbers > 0 ? 8 * bytes / numbers : 0;
+}
+
+}  // namespace crumb::jobs

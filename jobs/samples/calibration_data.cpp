@@ -1,0 +1,191 @@
+#include "jobs/samples/calibration_data.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/files/counted.h"
+#include "base/files/inputs.h"
+#include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/text/ascii_case.h"
+#include "base/text/nearest_name.h"
+#include "base/within.h"
+#include "formats/checkpoint/detect.h"
+#include "graph/batches.h"
+#include "graph/onnx/array_files.h"
+#include "ptq/sample_bytes.h"
+
+namespace crumb::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::Tensor;
+
+constexpr std::int64_t kMostSamples = 32;
+/// Of values alive at once as samples run side by side. A constant: an average that moves over batches (search=ema) depends on what
+/// is in one, and nothing is to depend on the memory of a machine.
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+
+/// An .npy file, or those of a folder by name.
+std::vector<fs::path> files_of(const std::string& path, const std::string& flag) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  note_input_folder(path);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.path().extension() == ".npy") files.push_back(entry.path());
+  }
+  if (error) throw Error(flag + " " + quote_text(path) + " cannot be listed: " + error.message());
+  if (files.empty()) throw Error(flag + " " + quote_text(path) + " holds no .npy file");
+  std::ranges::sort(files);
+  return files;
+}
+
+/// "NAME=PATH" where NAME is an input; else a path.
+std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& wish,
+                                               const std::string& flag) {
+  for (const std::string& input : graph.inputs) {  // a name may hold a '='
+    if (wish.starts_with(input + "=")) return {input, wish.substr(input.size() + 1)};
+  }
+  const std::size_t equals = wish.find('=');
+  if (equals == std::string::npos || fs::exists(wish)) return {"", wish};
+  throw usage_error(flag + " " + quote_text(wish) + ": " +
+                    unknown_name("input", wish.substr(0, equals), graph.inputs));
+}
+
+/// Samples are float32 where the network takes it and they are float64, as NumPy makes them.
+Tensor narrowed(const Tensor& array, const graph::Value* value) {
+  const bool narrows =
+      value && value->type == graph::ElementType::kFloat && array.type() == graph::ElementType::kDouble;
+  return narrows ? Tensor::floats(array.shape(), array.to_floats()) : array;
+}
+
+}  // namespace
+
+void refuse_foreign_samples(const std::string& path, const std::string& flag) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return;
+  const std::string extension = lower_case(fs::path(path).extension().string());
+  const auto refuse = [&](const std::string& what) {
+    return usage_error(flag + " " + quote_text(path) + " is " + what);
+  };
+  if (extension == ".npz")
+    throw refuse("an archive of arrays; give each array as a file of its own (numpy.save), as " + flag +
+                 " NAME=FILE.npy for each input");
+  if (extension == ".json")
+    throw refuse(
+        "a JSON file; texts and conversations are lines of a .jsonl file, samples of a graph .npy files");
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok() || extension == ".npy" || extension == ".pb" || extension == ".jsonl") return;
+  const std::span<const std::byte> bytes = file.value().bytes();
+  const DetectedFile found = detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), "");
+  const bool is_model = found.kind == ModelFileKind::kSafetensors || found.kind == ModelFileKind::kZip ||
+                        found.kind == ModelFileKind::kGguf || found.kind == ModelFileKind::kOther;
+  if (is_model) throw refuse(found.what + "; expected a text, or an array as .npy");
+}
+
+CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes,
+                                 const std::string& flag)
+    : graph_(&graph), flag_(flag) {
+  std::map<std::string, std::vector<fs::path>> named;
+  for (const std::string& wish : wishes) {
+    const auto [given, path] = split_wish(graph, wish, flag);
+    if (given.empty() && graph.inputs.size() != 1) {
+      throw usage_error(flag_ + " " + quote_text(wish) + ": the graph has " +
+                        count_text(graph.inputs.size(), "input") +
+                        ", expected NAME=FILE.npy for each, as in " + flag + " " +
+                        (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");
+    }
+    const std::string& name = given.empty() ? graph.inputs[0] : given;
+    refuse_foreign_samples(path, flag_);
+    if (!named.emplace(name, files_of(path, flag)).second) {
+      throw usage_error(flag_ + " gives input " + quote_text(name) + " twice");
+    }
+  }
+  for (const std::string& input : graph.inputs) {
+    const auto found = named.find(input);
+    if (found == named.end()) {
+      throw usage_error("input " + quote_text(input) + " has no " +
+                        (flag == kUsualFlag ? "calibration data" : "samples") + ": give " + flag + " " +
+                        input + "=FILE.npy");
+    }
+    if (!files_.empty() && files_.front().size() != found->second.size()) {
+      throw usage_error(flag_ + " gives input " + quote_text(graph.inputs[0]) + " " +
+                        count_text(files_.front().size(), "file") + " and " + quote_text(input) + " " +
+                        std::to_string(found->second.size()) + "; expected as many of each");
+    }
+    files_.push_back(std::move(found->second));
+  }
+}
+
+Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
+  const graph::Value* value = graph_->find(graph_->inputs[input]);
+  Tensor array = narrowed(graph::read_array(path), value);
+  const bool one_sample = value && value->shape && value->shape->size() == array.shape().size() + 1;
+  if (!one_sample) return array;
+  std::vector<std::int64_t> shape = array.shape();
+  shape.insert(shape.begin(), 1);
+  return array.reshaped(shape);
+}
+
+std::vector<Tensor> CalibrationData::inputs(std::size_t file) const {
+  std::vector<Tensor> inputs;
+  inputs.reserve(files_.size());
+  for (std::size_t i = 0; i < files_.size(); ++i) inputs.push_back(read(i, files_[i][file]));
+  return inputs;
+}
+
+void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)>& batch) const {
+  std::map<std::vector<std::vector<std::int64_t>>, std::int64_t> pieces;  // by the inputs' shapes
+  for (std::size_t file = 0; file < files(); ++file) {
+    const std::vector<Tensor> inputs = this->inputs(file);
+    graph::BatchPlan plan = [&] {
+      try {
+        return graph::plan_batch(*graph_, inputs, kMostSamples);
+      } catch (const Error& error) {
+        throw within_file(flag_ + " " + quote_text(files_.front()[file].string()), error);
+      }
+    }();
+    if (plan.total == 0)
+      throw Error(flag_ + " " + quote_text(files_.front()[file].string()) +
+                  " holds no samples: its shape is " + graph::text_of(std::span(inputs.front().shape())));
+    const graph::Value* value = graph_->find(graph_->inputs[0]);
+    const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
+    if (!is_fixed && plan.total > 1) {
+      std::vector<std::vector<std::int64_t>> shapes;
+      for (const Tensor& input : inputs) shapes.push_back(input.shape());
+      const auto found = pieces.find(shapes);
+      plan.piece = found != pieces.end() ? found->second : (pieces[shapes] = piece_of(inputs, plan.piece));
+    }
+    for (std::int64_t begin = 0; begin < plan.total; begin += plan.piece) {
+      check_interrupt();
+      const std::int64_t left = plan.total - begin,
+                         count = is_fixed ? plan.piece : std::min(plan.piece, left);
+      if (is_fixed && begin > 0 && left < count) break;  // filled up, its last sample would count many times
+      std::vector<Tensor> piece;
+      piece.reserve(inputs.size());
+      for (const Tensor& input : inputs)
+        piece.push_back(plan.whole() ? input : graph::samples_of(input, begin, count));
+      batch(piece);
+    }
+  }
+}
+
+std::int64_t CalibrationData::piece_of(const std::vector<Tensor>& inputs, std::int64_t usual) const {
+  const auto count_of = [](const Tensor& input) { return input.rank() > 0 ? input.shape()[0] : 0; };
+  const bool are_alike = std::ranges::all_of(
+      inputs, [&](const Tensor& input) { return count_of(input) == count_of(inputs.front()); });
+  const auto bytes = are_alike ? ptq::bytes_of_sample(*graph_, inputs) : std::nullopt;
+  if (!bytes) return usual;
+  const auto fitting = static_cast<std::int64_t>(kMostBytes / std::max<std::uint64_t>(*bytes, 1));
+  return std::clamp<std::int64_t>(fitting, 1, std::min(kMostSamples, inputs.front().shape()[0]));
+}
+
+graph::Batches CalibrationData::batches() const {
+  return [this](const auto& batch) { visit(batch); };
+}
+
+}  // namespace crumb::jobs

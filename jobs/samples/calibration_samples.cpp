@@ -1,0 +1,58 @@
+#include "jobs/samples/calibration_samples.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files/text.h"
+#include "formats/checkpoint/decoder_config.h"
+#include "models/encoder_inputs.h"
+#include "models/weight_source.h"
+#include "runtime/sentences/sentence_tokenizer.h"
+#include "text/text_tokenizer.h"
+
+namespace crumb::jobs {
+
+namespace fs = std::filesystem;
+
+bool names_text(const std::string& data) {
+  std::error_code error;
+  return fs::is_regular_file(data, error) && fs::path(data).extension() != ".npy";
+}
+
+CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens,
+                                       const TensorSource* checkpoint, const graph::Graph& graph,
+                                       const graph::Graph& prepared, Observer& observer) {
+  for (const std::string& path : data) {
+    if (path.find('=') == std::string::npos && !fs::exists(path))
+      throw usage_error("--data " + quote_text(path) + ": no such file or folder");
+    refuse_foreign_samples(path, "--data");
+  }
+  if (std::ranges::none_of(data, names_text)) {
+    if (tokens > 0) throw usage_error("--tokens is for a text as --data");
+    arrays_.emplace(prepared, data);
+    return;
+  }
+  if (const auto other = std::ranges::find_if_not(data, names_text); other != data.end())
+    throw usage_error("--data " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
+                      " is one; give texts or arrays");
+  const auto files = checkpoint ? models::weights_of(*checkpoint) : nullptr;
+  const std::optional<std::string> config = files ? files->file("config.json") : std::nullopt;
+  if (!config)
+    throw usage_error("--data " + quote_text(data.front()) +
+                      " is a text, which is for a language model's or sentence encoder's folder or GGUF "
+                      "file; a graph takes .npy");
+  const auto read = [&](std::string_view path) { return files->file(path); };
+  if (models::is_encoder(graph)) {
+    lines_.emplace(prepared, runtime::SentenceTokenizer::load(read, "the model"), data, tokens);
+    return;
+  }
+  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
+  text_.emplace(prepared, text::TextTokenizer::load(read), read, data, tokens, shape.max_positions, observer);
+}
+
+graph::Batches CalibrationSamples::batches() const {
+  if (lines_) return lines_->batches();
+  return text_ ? text_->batches() : arrays_->batches();
+}
+
+}  // namespace crumb::jobs

@@ -1,0 +1,36 @@
+// Samples for calibration and for stages: --data, arrays, a text or lines, as what is quantized takes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/engine.h"
+#include "graph/graph.h"
+#include "jobs/samples/calibration_data.h"
+#include "jobs/samples/calibration_lines.h"
+#include "jobs/samples/calibration_text.h"
+#include "quant/tensor_source.h"
+
+namespace crumb::jobs {
+
+/// Whether a path for samples names a text: a file that is no array.
+bool names_text(const std::string& data);
+
+class CalibrationSamples {
+ public:
+  /// `checkpoint`: where the network is of one, else null; `graph`: the network, and `prepared`, which is sampled and must outlive
+  /// this. Throws usage Error for paths that are none, and for texts where there is no tokenizer.
+  CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens, const TensorSource* checkpoint,
+                     const graph::Graph& graph, const graph::Graph& prepared, Observer& observer);
+
+  graph::Batches batches() const;
+  bool is_text() const { return text_.has_value(); }  ///< of a decoder
+
+ private:
+  std::optional<CalibrationData> arrays_;
+  std::optional<CalibrationText> text_;
+  std::optional<CalibrationLines> lines_;
+};
+
+}  // namespace crumb::jobs
