@@ -18,6 +18,15 @@ foreach(_library onnx onnx_proto)
 endforeach()
 
 include(FindPackageHandleStandardArgs)
+# Lite messages: full ones are registered by name in libprotobuf, which a program and libcrumb_engine.so, each with messages
+# of its own, would do twice.
+if(OnnxLibrary_INCLUDE_DIR)
+  file(STRINGS ${OnnxLibrary_INCLUDE_DIR}/onnx/onnx-ml.pb.h _lite REGEX MessageLite LIMIT_COUNT 1)
+  if(NOT _lite)
+    set(OnnxLibrary_INCLUDE_DIR OnnxLibrary_INCLUDE_DIR-NOTFOUND)
+    message(STATUS "the ONNX library in ${_root} is of an earlier scripts/setup: run it again")
+  endif()
+endif()
 find_package_handle_standard_args(OnnxLibrary REQUIRED_VARS
   OnnxLibrary_onnx_LIBRARY OnnxLibrary_onnx_proto_LIBRARY OnnxLibrary_INCLUDE_DIR Protobuf_FOUND)
 mark_as_advanced(OnnxLibrary_INCLUDE_DIR OnnxLibrary_onnx_LIBRARY OnnxLibrary_onnx_proto_LIBRARY)
@@ -29,6 +38,6 @@ if(OnnxLibrary_FOUND AND NOT TARGET OnnxLibrary::OnnxLibrary)
   add_library(OnnxLibrary::OnnxLibrary STATIC IMPORTED)
   set_target_properties(OnnxLibrary::OnnxLibrary PROPERTIES IMPORTED_LOCATION ${OnnxLibrary_onnx_LIBRARY})
   target_include_directories(OnnxLibrary::OnnxLibrary SYSTEM INTERFACE ${OnnxLibrary_INCLUDE_DIR})
-  target_compile_definitions(OnnxLibrary::OnnxLibrary INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
+  target_compile_definitions(OnnxLibrary::OnnxLibrary INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx ONNX_USE_LITE_PROTO=1)
   target_link_libraries(OnnxLibrary::OnnxLibrary INTERFACE OnnxLibrary::proto)
 endif()

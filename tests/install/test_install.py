@@ -52,8 +52,9 @@ def test_a_program_outside_quantizes_a_folder_to_the_commands_bytes(jobs, crumb_
     assert (tmp_path / "job.crumb").read_bytes() == (tmp_path / "command.crumb").read_bytes()
 
 
-def test_a_program_outside_quantizes_a_network_by_samples_to_the_commands_bytes(repo, jobs, crumb_bin, tmp_path):
-    """And without LibTorch."""
+@pytest.fixture
+def sampled(tmp_path):
+    """m.onnx and x.npy in tmp_path."""
     numpy, onnx = pytest.importorskip("numpy"), pytest.importorskip("onnx")
     draw = numpy.random.default_rng(8)
     kind, helper = onnx.TensorProto.FLOAT, onnx.helper
@@ -64,7 +65,12 @@ def test_a_program_outside_quantizes_a_network_by_samples_to_the_commands_bytes(
     graph = helper.make_graph([*nodes, helper.make_node("MatMul", ["f", "v"], ["y"], "head")], "g", ends[:1], ends[1:], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
     numpy.save(tmp_path / "x.npy", draw.normal(size=(40, 3, 8, 8)).astype(numpy.float32))
-    command = [jobs / "quantize_network", tmp_path / "m.onnx", tmp_path / "x.npy"]
+    return [tmp_path / "m.onnx", tmp_path / "x.npy"]
+
+
+def test_a_program_outside_quantizes_a_network_by_samples_to_the_commands_bytes(jobs, crumb_bin, sampled, tmp_path):
+    """And without LibTorch."""
+    command = [jobs / "quantize_network", *sampled]
     said = run(*command, tmp_path / "job.crumb", env=environment_without_engine())
     assert float(re.search(r"output y: SQNR ([\d.]+) dB\n", said)[1]) > 25
     (tmp_path / "r.yaml").write_text("weights: int8:channel\nactivations: uint8:tensor\n")
@@ -76,6 +82,18 @@ def test_a_program_outside_quantizes_a_network_by_samples_to_the_commands_bytes(
     for output in (tmp_path / "m.onnx", tmp_path / "x.npy", tmp_path / "no/such.crumb"):
         failed = subprocess.run([*map(str, command), str(output)], capture_output=True, text=True)
         assert failed.returncode == 1 and str(output) in failed.stderr, failed.stderr
+
+
+def test_a_program_that_exports_no_symbols_opens_libtorch(jobs, prefix, engine, sampled, tmp_path):
+    """Both have the ONNX library's messages in them, and protobuf's registry in one shared library."""
+    library = prefix / "lib/crumb/libcrumb_engine.so"
+    if not library.is_file():
+        pytest.skip(f"{engine} is of another build, and this one has none to install")
+    environment = {**os.environ, "CRUMB_ENGINE": str(library)}
+    said = run(jobs / "quantize_network", *sampled, tmp_path / "o.crumb", "cpu", env=environment)
+    assert float(re.search(r"output y: SQNR ([\d.]+) dB\n", said)[1]) > 25
+    failed = subprocess.run([jobs / "quantize_network", *sampled, tmp_path / "o.crumb", "nowhere"], env=environment, capture_output=True, text=True)
+    assert failed.returncode == 1 and "nowhere" in failed.stderr, failed.stderr
 
 
 def test_pkg_config_finds_the_library_where_it_lies(repo, prefix, tmp_path):
