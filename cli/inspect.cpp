@@ -10,10 +10,13 @@
 #include "base/files/text.h"
 #include "cli/flag_group.h"
 #include "cli/inspect_graph.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "graph/packed/crumb_graph.h"
+#include "jobs/checkpoint_notes.h"
+#include "jobs/quantize_json.h"
 #include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "quant/packed_check.h"
@@ -171,7 +174,7 @@ void inspect_verb(const InspectOptions& options) {
     json["bits_per_weight"] = sums_of(source).second.bits();
     json["tensors"] = tensors_json(source);
     if (source.checkpoint() && !source.checkpoint()->skipped().empty())
-      json["skipped"] = skipped_json(source.checkpoint()->skipped());
+      json["skipped"] = jobs::json_of(source.checkpoint()->skipped());
     if (source.checkpoint() && source.checkpoint()->dequantized())
       json["dequantized"] = *source.checkpoint()->dequantized();
     if (network) json["graph"] = inspect_network(as_graph, *network);
@@ -222,4 +225,3 @@ void add_inspect(CLI::App& app) {
 }
 
 }  // namespace crumb::cli
-#include "jobs/checkpoint_notes.h"

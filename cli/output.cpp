@@ -23,10 +23,6 @@ bool is_numeric(const std::string& cell) {
 
 }  // namespace
 
-Json json_sqnr(double sqnr_db) {
-  return std::isinf(sqnr_db) && sqnr_db > 0 ? Json(nullptr) : json_number(sqnr_db);
-}
-
 void print_json(const Json& json) {
   std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
@@ -60,12 +56,6 @@ void print_table(std::vector<std::vector<std::string>> rows) {
     line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << "\n";
   }
-}
-
-Json skipped_json(const std::vector<SkippedEntry>& skipped) {
-  Json list = Json::array();
-  for (const SkippedEntry& entry : skipped) list.push_back({{"name", entry.name}, {"what", entry.what}});
-  return list;
 }
 
 Progress::Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes)

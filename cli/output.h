@@ -18,9 +18,6 @@ namespace crumb::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// SQNR in dB; null where it is infinite (nothing was lost), "-inf" where there was no signal, "nan".
-Json json_sqnr(double sqnr_db);
-
 /// Prints an object, indented, and a newline.
 void print_json(const Json& json);
 
@@ -31,9 +28,6 @@ std::string short_bytes(uint64_t bytes);  ///< "40 bytes", "61.4 kB", "90.87 MB"
 /// Rows of cells under a head, columns aligned: numbers to the right, words to the left. Whatever cells hold,
 /// nothing in them steers a terminal.
 void print_table(std::vector<std::vector<std::string>> rows);
-
-/// All of them: [{"name", "what"}, ...].
-Json skipped_json(const std::vector<SkippedEntry>& skipped);
 
 /// Progress of long work whose pieces are alike, on stderr.
 class Progress {

@@ -28,6 +28,7 @@
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
 #include "jobs/network_quantization.h"
+#include "jobs/quantize_json.h"
 #include "jobs/quantize_parts.h"
 #include "models/checkpoint_graph.h"
 #include "quant/checkpoint/run_journal.h"
@@ -52,24 +53,10 @@ constexpr size_t kWorstListed = 5;
 struct Outcome {
   jobs::QuantizeReport report;
   std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
-
-  /// Whether errors of a tensor are known.
-  bool measured(const TensorReport& tensor) const {
-    return !report.foreseen || (budget && budget->chosen.contains(tensor.name));
-  }
 };
 
 Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
-  const jobs::QuantizeReport& report = outcome.report;
-  Json json = totals_json(report);
-  json["tensors"] = Json::array();
-  for (const TensorReport& tensor : report.tensors)
-    json["tensors"].push_back(tensor_json(tensor, outcome.measured(tensor)));
-  for (const char* of_networks : {"stages", "activations", "biases", "outputs"})
-    json[of_networks] = Json::array();
-  json["skipped"] = skipped_json(report.skipped);
-  if (report.dequantized) json["dequantized"] = *report.dequantized;
-  json["notes"] = report.notes;
+  Json json = jobs::json_of(outcome.report);
   if (outcome.budget) add_json(*outcome.budget, options.target.target, json);
   return json;
 }

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/shape_flags.h"
+#include "jobs/quantize_json.h"
 
 namespace crumb::cli {
 namespace {
@@ -101,7 +102,7 @@ void quantize_graph(const QuantizeGraph& wish) {
   const jobs::QuantizeRequest request = request_of(wish);
   const jobs::QuantizeReport report = jobs::quantize(request, terminal());
   if (!wish.json) return print(report);
-  Json json = json_of(report);
+  Json json = jobs::json_of(report);
   if (wish.chosen) {
     json["recipe"] = to_yaml(report.recipe);
     json["assignment"] = wish.assignment;

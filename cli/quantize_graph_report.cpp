@@ -22,38 +22,8 @@ bool is_finite(const graph::OutputAgreement& output) {
   return output.not_finite + output.not_finite_before == 0;
 }
 
-/// A row of `tensors`, and what only constants of a network have.
-Json constant_json(const PlannedConstant& constant, const TensorReport& tensor, bool is_measured) {
-  Json json = tensor_json(tensor, is_measured && constant.spec);
-  json["node"] = constant.node;
-  json["output_axis"] = constant.spec ? Json(constant.output_axis) : Json(nullptr);
-  json["bits"] = constant.spec ? Json(jobs::bits_a_number(tensor)) : Json(nullptr);
-  return json;
-}
-
 /// What a quantizer leaves of the outputs by itself.
 double sqnr_db(double noise_over_signal) { return -10 * std::log10(noise_over_signal); }
-
-Json edge_json(const jobs::QuantizeReport& report, std::size_t i) {
-  const PlannedEdge& edge = report.plan.edges[i];
-  Json json{{"value", edge.value},
-            {"spec", edge.spec.to_string()},
-            {"signed_twin", edge.is_signed_twin},
-            {"wanted_by", edge.wanted_by},
-            {"scale_group", edge.scale_group}};
-  const bool known = edge.scale > 0;
-  json["scale"] = known ? json_number(static_cast<double>(edge.scale)) : Json(nullptr);
-  json["zero_point"] = known ? json_number(static_cast<double>(edge.zero_point)) : Json(nullptr);
-  const bool seen = known && edge.has_own_scale();
-  json["min"] = seen ? json_number(static_cast<double>(edge.least)) : Json(nullptr);
-  json["max"] = seen ? json_number(static_cast<double>(edge.greatest)) : Json(nullptr);
-  if (edge.truncation) json["truncated_bits"] = edge.truncation->shift();
-  json["alone_sqnr_db"] = edge.cost ? json_sqnr(sqnr_db(*edge.cost)) : Json(nullptr);
-  json["saturated"] = report.comparison ? Json(fraction(report.comparison->edges[i])) : Json(nullptr);
-  return json;
-}
-
-Json json_loss(std::optional<double> loss) { return loss ? json_number(*loss) : Json(nullptr); }
 
 /// Of a stage that rounds: what each layer loses either way.
 std::string losses_of(const ptq::StageReport& stage) {
@@ -129,58 +99,6 @@ std::string text_of(const ptq::StageReport& stage) {
                      " -> " + fixed(after, 5) + " (mean), at worst " + fixed(worst, 3) + " of what it was\n";
   for (const std::string& note : stage.notes) text += "  " + printable(note) + "\n";
   return text + losses_of(stage);
-}
-
-Json json_of(const jobs::QuantizeReport& report) {
-  Json json = totals_json(report);
-  json["tensors"] = Json::array();
-  for (std::size_t i = 0; i < report.tensors.size(); ++i)
-    json["tensors"].push_back(constant_json(report.plan.constants[i], report.tensors[i], !report.foreseen));
-  json["weights"] = json["tensors"];  // as 0.2 called them
-  json["stages"] = Json::array();
-  for (const ptq::StageReport& stage : report.stages) {
-    Json layers = Json::array();
-    for (const ptq::LayerReport& layer : stage.layers) {
-      layers.push_back({{"layer", layer.layer},
-                        {"before", json_number(layer.before)},
-                        {"after", json_number(layer.after)}});
-      if (layer.tried) layers.back()["tried"] = json_number(*layer.tried);
-    }
-    json["stages"].push_back({{"stage", stage.stage},
-                              {"measure", stage.measure},
-                              {"layers", std::move(layers)},
-                              {"loss_before", json_loss(stage.loss_before)},
-                              {"loss_after", json_loss(stage.loss_after)},
-                              {"rolled_back", stage.rolled_back},
-                              {"notes", stage.notes}});
-  }
-  json["activations"] = Json::array();
-  for (std::size_t i = 0; i < report.plan.edges.size(); ++i)
-    json["activations"].push_back(edge_json(report, i));
-  json["biases"] = Json::array();
-  for (std::size_t i = 0; i < report.plan.biases.size(); ++i) {
-    const graph::PlannedBias& bias = report.plan.biases[i];
-    json["biases"].push_back(
-        {{"name", bias.value},
-         {"bits", bias.bits},
-         {"weight", bias.weight},
-         {"input", report.plan.edges[bias.edge].value},
-         {"saturated", report.biases.empty() ? Json(nullptr) : Json(report.biases[i].saturated)}});
-  }
-  json["outputs"] = Json::array();
-  if (report.comparison) {
-    for (const graph::OutputAgreement& output : report.comparison->outputs) {
-      json["outputs"].push_back(
-          {{"name", output.output},
-           {"sqnr_db", is_finite(output) ? json_sqnr(output.distortion.sqnr_db) : Json(nullptr)},
-           {"max_abs_error", json_number(output.distortion.max_abs_error)},
-           {"top1", output.top1 && is_finite(output) ? Json(*output.top1) : Json(nullptr)},
-           {"not_finite", output.not_finite}});
-    }
-  }
-  json["skipped"] = skipped_json(report.skipped);
-  json["notes"] = report.notes;
-  return json;
 }
 
 /// How much less of the matrices is lost, on average and where it is least.

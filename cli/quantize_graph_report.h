@@ -1,14 +1,12 @@
-// What quantizing a network did, or would do, as text and as JSON.
+// What quantizing a network did, or would do, as text.
 #pragma once
 
 #include <string>
 
-#include "cli/output.h"
 #include "jobs/quantize.h"
 
 namespace crumb::cli {
 
-Json json_of(const jobs::QuantizeReport& report);
 void print(const jobs::QuantizeReport& report);
 
 /// What a stage did, a line for people and one for each note.

@@ -218,6 +218,7 @@ void fill_in(const BudgetChoice& choice, std::vector<TensorReport>& tensors) {
     tensor.sqnr_db = found->second.sqnr_db;
     tensor.max_abs_error = found->second.max_abs_error;
     tensor.saturated_scales = found->second.saturated_scales;
+    tensor.is_measured = true;
   }
 }
 

@@ -61,6 +61,7 @@ std::vector<TensorReport> reports_of(const graph::Graph& before, const graph::Qu
     if (constant.spec && quantized) {
       const graph::QuantizedConstant& made = quantized->quantized.at(constant.value);
       const Distortion lost = distortion_of(tensor, made);
+      line.is_measured = true;
       line.sqnr_db = lost.sqnr_db;
       line.max_abs_error = lost.max_abs_error;
       made.tensor->release_codes();

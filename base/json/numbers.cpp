@@ -17,4 +17,8 @@ nlohmann::ordered_json json_amount(double value) {
   return whole ? nlohmann::ordered_json(static_cast<std::int64_t>(value)) : nlohmann::ordered_json(value);
 }
 
+nlohmann::ordered_json json_sqnr(double sqnr_db) {
+  return std::isinf(sqnr_db) && sqnr_db > 0 ? nlohmann::ordered_json(nullptr) : json_number(sqnr_db);
+}
+
 }  // namespace crumb

@@ -96,6 +96,7 @@ class CheckpointRun {
     progress(plan_.size());
     report_.output_bytes = writer_.finish();
     finish_report(report_, checkpoint_, plan_, writer_.header());
+    for (TensorReport& row : report_.tensors) row.is_measured = true;
     journal_->keep(false);
     return std::move(report_);
   }

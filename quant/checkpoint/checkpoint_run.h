@@ -18,9 +18,10 @@ struct TensorReport {
   std::string name;
   std::vector<uint64_t> shape;
   DType dtype = DType::kF32;
-  std::string spec;    ///< canonical; empty where the tensor was kept
-  uint64_t bytes = 0;  ///< in the packed file
-  double sqnr_db = 0;  ///< of the stored values against the original; +inf where they are equal
+  std::string spec;          ///< canonical; empty where the tensor was kept
+  uint64_t bytes = 0;        ///< in the packed file
+  bool is_measured = false;  ///< the errors are known: not of a dry run
+  double sqnr_db = 0;        ///< of the stored values against the original; +inf where they are equal
   double max_abs_error = 0;
   std::string kept_because;  ///< empty where the tensor was quantized
   uint64_t saturated_scales = 0;
