@@ -1,5 +1,6 @@
 # cmake --install: the crumb command, the library that it opens to execute graphs (where LibTorch was found), the
 # LibTorch-free libraries for find_package(crumb), and those on LibTorch for find_package(crumb COMPONENTS qat).
+# libcrumb_jobs.so for C is the component jobs.
 # Components: command, library (libcrumb.so) and development (crumb.h, pkg-config), of which cmake/CrumbPackage.cmake makes
 # Debian packages; rooms, which is all of C++; engine.
 include(GNUInstallDirs)
@@ -9,6 +10,8 @@ set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
 set(_own_folder lib/crumb)  # ../lib/crumb from the command: jobs/open_engine.cpp
 install(TARGETS crumb RUNTIME COMPONENT command)
 install(TARGETS crumb_shared LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+install(TARGETS crumb_jobs_shared LIBRARY COMPONENT jobs NAMELINK_COMPONENT jobs)
+install(FILES jobs/c/crumb_jobs.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT jobs)
 install(FILES runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(FILES LICENSE NOTICE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 

@@ -20,11 +20,11 @@ constexpr const char* kName = "libcrumb_engine.so";
 std::string find_library() {
   if (const char* chosen = std::getenv("CRUMB_ENGINE")) return chosen;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  for (const fs::path& path :
-       {program.parent_path() / kName, program.parent_path() / "../lib/crumb" / kName}) {
-    if (!error && fs::exists(path, error)) return path.string();
-  }
+  Dl_info own = {};  // the program, or the library that has this function in it
+  if (::dladdr(reinterpret_cast<const void*>(&find_library), &own) == 0 || !own.dli_fname) return kName;
+  const fs::path folder = fs::canonical(own.dli_fname, error).parent_path();
+  for (const char* place : {"", "../lib/crumb", "crumb"})
+    if (!error && fs::exists(folder / place / kName, error)) return (folder / place / kName).string();
   return kName;
 }
 

@@ -1,5 +1,6 @@
 """cmake --install, and find_package(crumb) from a project outside the repository."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -94,6 +95,14 @@ def test_a_program_that_exports_no_symbols_opens_libtorch(jobs, prefix, engine, 
     assert float(re.search(r"output y: SQNR ([\d.]+) dB\n", said)[1]) > 25
     failed = subprocess.run([jobs / "quantize_network", *sampled, tmp_path / "o.crumb", "nowhere"], env=environment, capture_output=True, text=True)
     assert failed.returncode == 1 and "nowhere" in failed.stderr, failed.stderr
+
+
+def test_the_library_of_jobs_for_c_is_installed(prefix):
+    [library] = prefix.glob("lib*/libcrumb_jobs.so")
+    version = ctypes.CDLL(str(library)).crumb_jobs_version
+    version.restype = ctypes.c_char_p
+    assert version().decode() == run(prefix / "bin/crumb", "--version").split()[1]
+    assert (prefix / "include/crumb_jobs.h").is_file()
 
 
 def test_pkg_config_finds_the_library_where_it_lies(repo, prefix, tmp_path):
