@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -19,12 +20,19 @@ constexpr const char* kName = "libcrumb_engine.so";
 /// The library's path; only its name where it is none of ours to find.
 std::string find_library() {
   if (const char* chosen = std::getenv("CRUMB_ENGINE")) return chosen;
-  std::error_code error;
-  Dl_info own = {};  // the program, or the library that has this function in it
-  if (::dladdr(reinterpret_cast<const void*>(&find_library), &own) == 0 || !own.dli_fname) return kName;
-  const fs::path folder = fs::canonical(own.dli_fname, error).parent_path();
-  for (const char* place : {"", "../lib/crumb", "crumb"})
-    if (!error && fs::exists(folder / place / kName, error)) return (folder / place / kName).string();
+  std::vector<fs::path> near;  // this library, if it is one by itself, and the program
+  Dl_info own = {};
+  const bool is_known = ::dladdr(reinterpret_cast<const void*>(&find_library), &own) != 0 && own.dli_fname;
+  // Without a folder it is a name that was looked for, not a place.
+  if (is_known && std::string_view(own.dli_fname).find('/') != std::string_view::npos)
+    near.emplace_back(own.dli_fname);
+  near.emplace_back("/proc/self/exe");
+  for (const fs::path& file : near) {
+    std::error_code error;
+    const fs::path folder = fs::canonical(file, error).parent_path();
+    for (const char* place : {"", "../lib/crumb", "crumb"})
+      if (!error && fs::exists(folder / place / kName, error)) return (folder / place / kName).string();
+  }
   return kName;
 }
 
