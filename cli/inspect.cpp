@@ -17,6 +17,7 @@
 #include "graph/packed/crumb_graph.h"
 #include "jobs/checkpoint_notes.h"
 #include "jobs/quantize_json.h"
+#include "jobs/quantize_parts.h"
 #include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "quant/packed_check.h"
@@ -145,7 +146,7 @@ void inspect_verb(const InspectOptions& options) {
     refuse_overwriting_inputs({options.file}, options.svg);
     claim_output(options.svg);
   }
-  if (is_graph_file(options.file) && !options.tensors_only) {
+  if (jobs::is_network_file(options.file) && !options.tensors_only) {
     return inspect_graph({.file = options.file,
                           .svg = options.svg,
                           .shapes = options.shapes,

@@ -233,11 +233,6 @@ Described describe(const Graph& graph, const InspectGraph& options) {
 
 }  // namespace
 
-bool is_graph_file(const std::string& file) {
-  std::error_code error;
-  return fs::path(file).extension() == ".onnx" && !fs::is_directory(file, error);
-}
-
 void inspect_graph(const InspectGraph& options) {
   Described described = describe(graph::read_onnx(options.file), options);
   std::error_code error;

@@ -18,9 +18,6 @@ struct InspectGraph {
   bool all = false;     ///< every line of a drawing, however long
 };
 
-/// Whether the file is to be shown as a graph: an .onnx file.
-bool is_graph_file(const std::string& file);
-
 /// Throws Error.
 void inspect_graph(const InspectGraph& options);
 

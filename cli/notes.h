@@ -1,5 +1,5 @@
-// Notes and progress of verbs, on stderr; --json repeats the notes. A run that was interrupted and continued says the same as
-// one that was not.
+// Notes and progress of verbs, on stderr; --json repeats the notes. A run that was interrupted and continued
+// says the same as one that was not.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,6 @@
 #include "base/text/byte_size.h"
 #include "cli/flag_group.h"
 #include "cli/folder_output.h"
-#include "cli/inspect_graph.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
@@ -149,7 +148,7 @@ bool wants_graph(const QuantizeOptions& options) {
 bool is_graph(const QuantizeOptions& options) {
   std::error_code unknown;
   if (!std::filesystem::exists(options.input, unknown) && !unknown) return false;  // which its reader says
-  const bool is_file = is_graph_file(options.input) && !options.graph.tensors_only;
+  const bool is_file = jobs::is_network_file(options.input) && !options.graph.tensors_only;
   const bool found = is_file || (!options.graph.tensors_only && models::is_checkpoint(options.input) &&
                                  wants_graph(options));
   if (!found) {
@@ -208,7 +207,7 @@ void refuse_unmeant(const QuantizeOptions& options) {
   refuse(graph.data.empty() && !graph.device.empty(), "--device is where samples run: give --data");
   refuse(graph.tensors_only && !options.recipe.kv_cache.empty(),
          "--kv-cache is of a network, and --tensors-only takes tensors alone");
-  if (is_graph_file(options.input) && !graph.tensors_only) return;
+  if (jobs::is_network_file(options.input) && !graph.tensors_only) return;
   const RecipeFlags& recipe = options.recipe;
   for (const auto& [flag, value] :
        {std::pair("--inputs", &recipe.inputs), std::pair("--batch-norm", &recipe.batch_norm),
@@ -331,6 +330,7 @@ void quantize_verb(const QuantizeOptions& options) {
                                 .read_files = {}};
   if (!options.recipe.recipe.empty()) request.read_files.emplace_back(options.recipe.recipe);
   refuse_without_output(options);
+  const double start = now_seconds();
   Outcome outcome;
   Notes of_target;
   if (wish) {
@@ -341,8 +341,13 @@ void quantize_verb(const QuantizeOptions& options) {
   }
   outcome.report = jobs::quantize(request, terminal());
   if (wish) {
-    if (options.dry_run) fill_in(*outcome.budget, outcome.report.tensors);
-    if (!options.dry_run) write_recipe(request.recipe, options.output);
+    if (options.dry_run) {
+      fill_in(*outcome.budget, outcome.report.tensors);
+      jobs::note_saturated(outcome.report.tensors, of_target);
+    } else {
+      write_recipe(request.recipe, options.output);
+      outcome.report.seconds = now_seconds() - start;  // what choosing took, too
+    }
     note_unused(*wish, *outcome.budget, outcome.report, of_target);
     std::ranges::copy(of_target.all(), std::back_inserter(outcome.report.notes));
   }

@@ -33,7 +33,8 @@ std::set<fs::path> files_at(const fs::path& path) {
 /// Rises where the same samples bring other codes than before, so that no run goes on with both.
 constexpr int kMethods = 1;
 
-/// What is to be rounded, and by which methods: names, specs, shapes, and values of constants that no file of the identity has.
+/// What is to be rounded, and by which methods: names, specs, shapes, and values of constants that no file of
+/// the identity has.
 std::uint32_t checksum_of(const ptq::Setting& setting, bool is_checkpoint) {
   std::string text = "methods " + std::to_string(kMethods) + "\n";
   for (const graph::PlannedConstant& constant : setting.plan.constants)

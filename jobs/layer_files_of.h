@@ -13,7 +13,8 @@ namespace crumb::jobs {
 /// Throws usage Error where the request resumes or has memory and no stage has a use for it.
 void refuse_stage_flags(const QuantizeRequest& request, const Recipe& recipe);
 
-/// Null where no stage of the recipe's would use it. `checkpoint`: whose network it is, null where it is a graph's. The observer hears what it goes on with. Throws as LayerFiles does.
+/// Null where no stage of the recipe's would use it. `checkpoint`: whose network it is, null where it is a
+/// graph's. The observer hears what it goes on with. Throws as LayerFiles does.
 std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeRequest& request, const Recipe& recipe,
                                                 const Checkpoint* checkpoint, const ptq::Setting& setting,
                                                 Observer& observer);

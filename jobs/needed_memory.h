@@ -9,8 +9,9 @@
 
 namespace crumb::jobs {
 
-/// Bytes that it takes at the least: codes, one byte each, of what the plan quantizes, and beside them the largest
-/// weight in floats; where activations are quantized, for which the float network runs, all weights in floats.
+/// Bytes that it takes at the least: codes, one byte each, of what the plan quantizes, and beside them the
+/// largest weight in floats; where activations are quantized, for which the float network runs, all weights
+/// in floats.
 std::uint64_t least_bytes(const graph::Graph& graph, const graph::QuantPlan& plan);
 
 /// Throws Error where that is more than the process may take. `name`: of the network.

@@ -60,8 +60,8 @@ void refuse_without_data(const graph::QuantPlan& plan) {
       quote_text(plan.edges[0].value));
 }
 
-/// "float16, double" of a network that has matrices, inputs or outputs of such types; empty for others: what computes sizes in
-/// doubles is left alone.
+/// "float16, double" of a network that has matrices, inputs or outputs of such types; empty for others: what
+/// computes sizes in doubles is left alone.
 std::string text_of_other_floats(const Graph& graph) {
   const auto is_other = [&](const std::string& name) {
     const graph::Value* value = graph.find(name);
@@ -212,13 +212,15 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
     last = done;
     observer_.progress({.what = "rounding", .items = "layers", .done = done - first, .all = all - first});
   };
-  if (wish_.usual_rounding && !recipe_.stages.empty())
-    round_usually();
-  else
-    stages_ = ptq::run_stages(recipe_.stages, setting_);
+  {
+    const ProgressScope scope(observer_);
+    if (wish_.usual_rounding && !recipe_.stages.empty())
+      round_usually();
+    else
+      stages_ = ptq::run_stages(recipe_.stages, setting_);
+  }
   std::erase_if(stages_, [](const ptq::StageReport& stage) { return stage.stage == "rounding"; });
   setting_.progress = {};
-  observer_.done();
   if (engine_ && setting_.plan.needs_calibration()) {  // a stage changed what flows
     for (graph::PlannedEdge& edge : setting_.plan.edges) edge.cost.reset();
     graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);

@@ -49,7 +49,8 @@ const graph::Engine& engine_for(const graph::Graph& graph, const runtime::Engine
 /// Whether the recipe says how something that flows is quantized.
 bool quantizes_activations(const Recipe& recipe);
 
-/// How weights are rounded where there are samples and nobody says how: gptq, layer by layer where it loses less than rounding.
+/// How weights are rounded where there are samples and nobody says how: gptq, layer by layer where it loses
+/// less than rounding.
 std::vector<Stage> usual_rounding();
 
 struct NetworkWish {
@@ -77,8 +78,8 @@ class NetworkQuantization {
   NetworkQuantization(const NetworkQuantization&) = delete;
   NetworkQuantization& operator=(const NetworkQuantization&) = delete;
 
-  /// Stages, scales of activations, codes: once. Throws usage Error where samples are needed and there are none, and Error as
-  /// stages do. `store`: of codes that stages find on samples, or null.
+  /// Stages, scales of activations, codes: once. Throws usage Error where samples are needed and there are
+  /// none, and Error as stages do. `store`: of codes that stages find on samples, or null.
   graph::Graph run(ptq::LayerStore* store = nullptr);
 
   const ptq::Setting& setting() const { return setting_; }
@@ -87,7 +88,8 @@ class NetworkQuantization {
   /// As it is carried out: without the usual rounding where nothing is to be rounded.
   const Recipe& recipe() const { return recipe_; }
 
-  /// Runs after run(): what each quantizer of activations costs alone goes into plan(). Nothing without samples.
+  /// Runs after run(): what each quantizer of activations costs alone goes into plan(). Nothing without
+  /// samples.
   void measure_costs();
 
   const graph::Graph& prepared() const {
@@ -97,8 +99,9 @@ class NetworkQuantization {
   const std::vector<ptq::StageReport>& stages() const { return stages_; }
   const std::vector<graph::BiasUse>& biases() const { return biases_; }  ///< after run(): of the plan's
 
-  /// What run() gave beside the float network, on the samples: on few of them where nothing but weights is quantized. Nothing
-  /// where there are none, and of a language model's weights, of which crumb perplexity --baseline says more.
+  /// What run() gave beside the float network, on the samples: on few of them where nothing but weights is
+  /// quantized. Nothing where there are none, and of a language model's weights, of which crumb perplexity
+  /// --baseline says more.
   std::optional<graph::GraphComparison> compare(const graph::Graph& quantized) const;
 
  private:

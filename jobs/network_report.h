@@ -9,8 +9,8 @@
 
 namespace crumb::jobs {
 
-/// Of the plan's constants, in its order; bytes as a packed file has them, before zstd. `quantized`: null of a dry run, whose
-/// errors are 0.
+/// Of the plan's constants, in its order; bytes as a packed file has them, before zstd. `quantized`: null of
+/// a dry run, whose errors are 0.
 std::vector<TensorReport> reports_of(const graph::Graph& before, const graph::QuantPlan& plan,
                                      const graph::Graph* quantized);
 

@@ -18,15 +18,28 @@ struct Progress {
 };
 
 /// Does nothing by itself. Calls come from the thread that runs the job. One that throws Interrupted
-/// (base/files/interrupt.h) ends the job, which leaves no output, as interrupt_requested() does when another thread sets it.
+/// (base/files/interrupt.h) ends the job, which leaves no output, as interrupt_requested() does when another
+/// thread sets it.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void note([[maybe_unused]] const std::string& text) {}
   virtual void warning([[maybe_unused]] const std::string& text) {}  ///< what may make the result useless
   virtual void progress([[maybe_unused]] const Progress& progress) {}
-  /// The work that progress() told of is done.
+  /// The work that progress() told of is over, done or not. Does not throw.
   virtual void done() {}
+};
+
+/// Tells the observer when it goes.
+class ProgressScope {
+ public:
+  explicit ProgressScope(Observer& observer) : observer_(observer) {}
+  ProgressScope(const ProgressScope&) = delete;
+  ProgressScope& operator=(const ProgressScope&) = delete;
+  ~ProgressScope() { observer_.done(); }
+
+ private:
+  Observer& observer_;
 };
 
 /// What is to be known of a result beside its figures: told to an observer, and kept for the result.

@@ -13,8 +13,9 @@
 
 namespace crumb::jobs {
 
-/// Opens libcrumb_engine.so: the file that CRUMB_ENGINE names, else beside the program (or the library that this is in), in
-/// ../lib/crumb or crumb/ from there, or where the system looks. Once. Throws Error that says where it was looked for, or why it cannot be opened.
+/// Opens libcrumb_engine.so: the file that CRUMB_ENGINE names, else beside the program (or the library that
+/// this is in), in ../lib/crumb or crumb/ from there, or where the system looks. Once. Throws Error that says
+/// where it was looked for, or why it cannot be opened.
 graph::Engine& open_engine();
 
 /// Whether it can be opened, for those who ask before they need it.

@@ -22,7 +22,8 @@ inline std::map<std::string, std::string> packed_files(const Checkpoint& checkpo
   return files;
 }
 
-/// Of a packed file, the same: all that it took along but the network, which is written anew. Throws Error on damaged bytes.
+/// Of a packed file, the same: all that it took along but the network, which is written anew. Throws Error on
+/// damaged bytes.
 inline std::map<std::string, std::string> packed_files(const CrumbFile& packed) {
   std::map<std::string, std::string> files;
   for (const PackedFile& file : packed.header().files) {

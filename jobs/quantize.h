@@ -1,7 +1,7 @@
 // Quantizing a checkpoint or a network into a file: what crumb quantize does.
 //
 //   jobs::Observer silent;
-//   Recipe recipe = Recipe::parse("weights: int4:group=32");
+//   const Recipe recipe = parse_recipe("weights: int4:group=32", "my recipe");
 //   const jobs::QuantizeReport report = jobs::quantize(
 //       {.input = "SmolLM2-135M", .output = "smol.crumb", .recipe = recipe}, silent);
 #pragma once
@@ -90,8 +90,8 @@ struct QuantizeReport {
 /// Whether the request is taken for a network.
 bool is_of_network(const QuantizeRequest& request);
 
-/// Throws Error, of kind kUsage where the request contradicts itself or the input; Interrupted. Then there is no output,
-/// and an older one stays.
+/// Throws Error, of kind kUsage where the request contradicts itself or the input; Interrupted. Then there is
+/// no output, and an older one stays.
 QuantizeReport quantize(const QuantizeRequest& request, Observer& observer);
 
 /// Bits of a tensor's codes and scales by the number of its elements; 0 of none.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "base/within.h"
@@ -11,17 +13,12 @@
 namespace crumb::jobs {
 namespace {
 
-void note_conversions(const std::vector<TensorReport>& tensors, Notes& notes) {
-  std::size_t rounded = 0;
-  std::uint64_t saturated = 0;
-  for (const TensorReport& tensor : tensors) {
-    rounded += !tensor.spec.empty() && tensor.dtype == DType::kF64;
-    saturated += tensor.saturated_scales;
-  }
+void note_rounded(const std::vector<TensorReport>& tensors, Notes& notes) {
+  const auto rounded = std::ranges::count_if(tensors, [](const TensorReport& tensor) {
+    return !tensor.spec.empty() && tensor.dtype == DType::kF64;
+  });
   if (rounded > 0)
     notes.say(std::to_string(rounded) + " F64 tensors are rounded to float32 before quantization");
-  if (saturated > 0)
-    notes.say(std::to_string(saturated) + " scales did not fit their format and were saturated");
 }
 
 CheckpointReport run(const QuantizeRequest& request, const Checkpoint& checkpoint,
@@ -45,12 +42,18 @@ CheckpointReport run(const QuantizeRequest& request, const Checkpoint& checkpoin
   wanted.locked = [&](const RunIdentity& identity) {
     ptq::LayerFiles::settle(request.output, identity, request.resume);
   };
-  CheckpointReport report = quantize_checkpoint(checkpoint, plan, run_plan, request.output, wanted);
-  observer.done();
-  return report;
+  const ProgressScope scope(observer);
+  return quantize_checkpoint(checkpoint, plan, run_plan, request.output, wanted);
 }
 
 }  // namespace
+
+void note_saturated(const std::vector<TensorReport>& tensors, Notes& notes) {
+  std::uint64_t saturated = 0;
+  for (const TensorReport& tensor : tensors) saturated += tensor.saturated_scales;
+  if (saturated > 0)
+    notes.say(std::to_string(saturated) + " scales did not fit their format and were saturated");
+}
 
 Checkpoint open_checkpoint(const std::string& input, const std::string& key) {
   Checkpoint checkpoint = Checkpoint::open(input, {.key = key}).take();
@@ -88,7 +91,8 @@ QuantizeReport quantize_tensors(const QuantizeRequest& request, Observer& observ
                                     stored_structure(checkpoint, plan, request.recipe.kv_cache));
   CheckpointReport made = request.dry_run ? foresee_report(checkpoint, plan, run_plan)
                                           : run(request, checkpoint, plan, run_plan, observer);
-  note_conversions(made.tensors, notes);
+  note_rounded(made.tensors, notes);
+  note_saturated(made.tensors, notes);
   return {.input = request.input,
           .output = request.output,
           .foreseen = request.dry_run,

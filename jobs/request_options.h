@@ -7,8 +7,8 @@
 
 namespace crumb::jobs {
 
-/// Sets what a JSON object says of a request. Throws usage Error that names a key that is unknown, or whose value is of
-/// another type than it takes.
+/// Sets what a JSON object says of a request. Throws usage Error that names a key that is unknown, or whose
+/// value is of another type than it takes.
 void read_options(std::string_view json, QuantizeRequest& request);
 
 }  // namespace crumb::jobs

@@ -39,6 +39,10 @@ MAY_INCLUDE = {
     "cli": ["jobs", "training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
 }
 TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
+# The command is flags, printing and exit codes over jobs/. What of it does work of its own yet includes more rooms, which this
+# file lists: "cli/bench.cpp: graph runtime". It may only shrink.
+COMMAND, COMMAND_MAY_INCLUDE = "cli", {"cli", "jobs", "base"}
+EXCEPTIONS = "scripts/command_includes.txt"
 MOST_SHARE = 0.25  # of the lines of all rooms together that one may hold
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|caffe2|torchgen)/")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
@@ -176,7 +180,33 @@ def faults(root):
                 found.append(f'{path}: {room} includes "{name}", which is not part of the library')
         if must_be_torch_free(path) and (way := tree.way_to_torch(path, set())):
             found.append(f"{path}: must be free of LibTorch, but reaches it: {' -> '.join(way)}")
-    return found + circles(tree) + too_large(tree)
+    return found + circles(tree) + too_large(tree) + list(outgrown(tree))
+
+
+def further_rooms(tree):
+    """{file of the command: the rooms that it includes beyond those that a command needs}."""
+    further = defaultdict(set)
+    for path in tree.files:
+        if room_of(path) == COMMAND:
+            rooms = {room_of(name) for _, name in tree.includes(path) if tree.ours(name)}
+            if rooms := rooms - COMMAND_MAY_INCLUDE - {None}:
+                further[path] = rooms
+    return further
+
+
+def outgrown(tree):
+    """One sentence for each room that a file of the command includes and EXCEPTIONS does not list, or the other way round."""
+    listed = defaultdict(set)
+    if (tree.root / EXCEPTIONS).is_file():
+        for line in (tree.root / EXCEPTIONS).read_text(encoding="utf-8").splitlines():
+            path, _, rooms = line.partition(": ")
+            listed[path] = set(rooms.split())
+    found = further_rooms(tree)
+    for path in sorted({*listed, *found}):
+        if more := sorted(found[path] - listed[path]):
+            yield f"{path}: includes {', '.join(more)}; new work is a job of jobs/, which the command calls"
+        if less := sorted(listed[path] - found[path]):
+            yield f"{path}: does not include {', '.join(less)} any more: take it out of {EXCEPTIONS}"
 
 
 def figures(root):

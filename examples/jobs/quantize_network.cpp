@@ -1,6 +1,6 @@
-// Quantizes an ONNX network, activations by samples: quantize_network net.onnx samples.npy net.crumb [DEVICE]. Samples run on
-// the CPU without LibTorch, or by it on the device (cpu, cuda). What each output keeps of the float network's is printed, and
-// the layer that loses most.
+// Quantizes an ONNX network, activations by samples: quantize_network net.onnx samples.npy net.crumb
+// [DEVICE]. Samples run on the CPU without LibTorch, or by it on the device (cpu, cuda). What each output
+// keeps of the float network's is printed, and the layer that loses most.
 #include <algorithm>
 #include <cstdio>
 

@@ -1,8 +1,9 @@
 /* What the crumb command does, for programs in C and languages that call C: libcrumb_jobs.so.
  *
- * A call that fails returns a status; crumb_jobs_error() then says in a sentence what was found, what was expected and where, to
- * the thread that made the call. No call prints, ends the process or throws. Where a network needs LibTorch, libcrumb_engine.so is
- * opened: the file that CRUMB_ENGINE names, else beside this library or in crumb/ beside it, else where the system looks.
+ * A call that fails returns a status; crumb_jobs_error() then says in a sentence what was found, what was expected
+ * and where, to the thread that made the call. No call prints, ends the process or throws. Where a network needs
+ * LibTorch, libcrumb_engine.so is opened: the file that CRUMB_ENGINE names, else beside this library or in crumb/
+ * beside it, else where the system looks.
  */
 #ifndef CRUMB_JOBS_H
 #define CRUMB_JOBS_H
@@ -37,14 +38,16 @@ typedef struct crumb_watcher {
 /* Quantizes a checkpoint or an ONNX network into a file, as `crumb quantize` does: the same bytes.
  *
  * input    a Hugging Face folder, .safetensors, .gguf, .pt, .bin or .onnx
- * output   a packed file (.crumb), or of a network .onnx; an input is never replaced, and an older output stays where the job fails
+ * output   a packed file (.crumb), or of a network .onnx; an input is never replaced, and an older output stays
+ *          where the job fails
  * recipe   YAML, as docs/recipes.md has it: "weights: int4:group=32"
- * options  NULL, or a JSON object with some of: "as" ("tensors", "network"), "key", "data" (list of paths), "tokens", "device",
- *          "to" ("qonnx", "qcdq"), "profile" ("qonnx", "finn", "hls4ml"), "opset", "shapes" ({"x": [1, 3, 32, 32]}),
- *          "threads", "memory" (bytes), "dry_run", "resume": what the command's flags of these names say
+ * options  NULL, or a JSON object with some of: "as" ("tensors", "network"), "key", "data" (list of paths),
+ *          "tokens", "device", "to" ("qonnx", "qcdq"), "profile" ("qonnx", "finn", "hls4ml"), "opset",
+ *          "shapes" ({"x": [1, 3, 32, 32]}), "threads", "memory" (bytes), "dry_run", "resume": what the
+ *          command's flags of these names say
  * watcher  NULL, or who hears of notes and progress
- * report   NULL, or where the report goes: JSON, as the command prints it with --json (docs/command_line.md). Free it by
- *          crumb_jobs_free(). Left alone where the call fails.
+ * report   NULL, or where the report goes: JSON, as the command prints it with --json (docs/command_line.md).
+ *          Free it by crumb_jobs_free(). Left alone where the call fails.
  */
 CRUMB_JOBS_API crumb_jobs_status crumb_quantize(const char* input, const char* output, const char* recipe,
                                                 const char* options, const crumb_watcher* watcher,

@@ -25,8 +25,8 @@ using graph::Graph;
 using graph::Tensor;
 
 constexpr std::int64_t kMostSamples = 32;
-/// Of values alive at once as samples run side by side. A constant: an average that moves over batches (search=ema) depends on what
-/// is in one, and nothing is to depend on the memory of a machine.
+/// Of values alive at once as samples run side by side. A constant: an average that moves over batches
+/// (search=ema) depends on what is in one, and nothing is to depend on the memory of a machine.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
 /// An .npy file, or those of a folder by name.

@@ -1,4 +1,5 @@
-// Samples for calibration from files: --data X.npy, --data NAME=X.npy for each input, or a folder of .npy files.
+// Samples for calibration from files: --data X.npy, --data NAME=X.npy for each input, or a folder of .npy
+// files.
 #pragma once
 
 #include <filesystem>
@@ -9,24 +10,26 @@
 
 namespace crumb::jobs {
 
-/// Arrays whose axis 0 is the samples, or that are one sample where they have one axis less than the input. The files
-/// of a folder come in the order of their names; where a graph has several inputs, each has as many files, and the
-/// files that stand at the same place belong together. One file (one of each input) is in memory at a time.
-/// Throws usage Error of a file that is neither a text nor an array: archives of arrays (.npz), models, JSON that is no .jsonl.
+/// Arrays whose axis 0 is the samples, or that are one sample where they have one axis less than the input.
+/// The files of a folder come in the order of their names; where a graph has several inputs, each has as many
+/// files, and the files that stand at the same place belong together. One file (one of each input) is in
+/// memory at a time. Throws usage Error of a file that is neither a text nor an array: archives of arrays
+/// (.npz), models, JSON that is no .jsonl.
 void refuse_foreign_samples(const std::string& path, const std::string& flag);
 
 class CalibrationData {
  public:
-  /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds no .npy.
-  /// `flag`: what gives them, for messages.
+  /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds
+  /// no .npy. `flag`: what gives them, for messages.
   CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes,
                   const std::string& flag = kUsualFlag);
 
   static constexpr const char* kUsualFlag = "--data";
 
-  /// Batches of at most 32 samples, fewer where these together would take more than 64 MB (ptq/sample_bytes.h; what nodes
-  /// compute on the way comes on top), or as many as a fixed batch of the graph holds: what is left over of a file is left out,
-  /// and fewer are filled up with the last one. Throws Error where a file does not fit the graph. Keeps a pointer to the graph.
+  /// Batches of at most 32 samples, fewer where these together would take more than 64 MB
+  /// (ptq/sample_bytes.h; what nodes compute on the way comes on top), or as many as a fixed batch of the
+  /// graph holds: what is left over of a file is left out, and fewer are filled up with the last one. Throws
+  /// Error where a file does not fit the graph. Keeps a pointer to the graph.
   graph::Batches batches() const;
 
   /// What the graph takes of one of the files(). Throws Error where it cannot be read.

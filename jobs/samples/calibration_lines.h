@@ -11,10 +11,12 @@
 
 namespace crumb::jobs {
 
-/// Lines of one length run together, some at a time, the shortest first: nothing is filled up, and no sample is a filler.
+/// Lines of one length run together, some at a time, the shortest first: nothing is filled up, and no sample
+/// is a filler.
 class CalibrationLines {
  public:
-  /// Of `files`, the lines until `most` tokens are there (0: all). Throws usage Error where a file holds no words.
+  /// Of `files`, the lines until `most` tokens are there (0: all). Throws usage Error where a file holds no
+  /// words.
   CalibrationLines(const graph::Graph& graph, const runtime::SentenceTokenizer& tokenizer,
                    const std::vector<std::string>& files, std::size_t most);
 

@@ -19,8 +19,9 @@ bool names_text(const std::string& data);
 
 class CalibrationSamples {
  public:
-  /// `checkpoint`: where the network is of one, else null; `graph`: the network, and `prepared`, which is sampled and must outlive
-  /// this. Throws usage Error for paths that are none, and for texts where there is no tokenizer.
+  /// `checkpoint`: where the network is of one, else null; `graph`: the network, and `prepared`, which is
+  /// sampled and must outlive this. Throws usage Error for paths that are none, and for texts where there is
+  /// no tokenizer.
   CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens, const TensorSource* checkpoint,
                      const graph::Graph& graph, const graph::Graph& prepared, Observer& observer);
 

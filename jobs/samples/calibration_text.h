@@ -15,13 +15,14 @@ namespace crumb::jobs {
 /// Tokens of a window; less, where the model has fewer positions.
 inline constexpr std::size_t kCalibrationWindow = 512;
 
-/// The tokens of one text after the other, in windows that lie side by side, each a sequence of its own with nothing before
-/// it; the last one is as long as what is left. Where the tokenizer puts a token in front of every text, each window begins
-/// with it.
+/// The tokens of one text after the other, in windows that lie side by side, each a sequence of its own with
+/// nothing before it; the last one is as long as what is left. Where the tokenizer puts a token in front of
+/// every text, each window begins with it.
 class CalibrationText {
  public:
-  /// Of `files`, as models are trained by them (training_text.h), questions included: the first `most` tokens (0: all). `read`
-  /// gives the model's files. Throws Error: what read_training_text does, no tokens, an input of the graph that is no decoder's.
+  /// Of `files`, as models are trained by them (training_text.h), questions included: the first `most` tokens
+  /// (0: all). `read` gives the model's files. Throws Error: what read_training_text does, no tokens, an
+  /// input of the graph that is no decoder's.
   CalibrationText(const graph::Graph& graph, const text::TextTokenizer& tokenizer, const text::ReadFile& read,
                   const std::vector<std::string>& files, std::size_t most, std::size_t positions,
                   Observer& observer);

@@ -6,8 +6,9 @@
 
 namespace crumb::jobs {
 
-/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no further line. Throws
-/// Error where the file cannot be read, has more than 4 GiB, or a line is not UTF-8, with its number.
+/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no
+/// further line. Throws Error where the file cannot be read, has more than 4 GiB, or a line is not UTF-8,
+/// with its number.
 std::vector<std::string> read_lines(const std::string& path);
 
 }  // namespace crumb::jobs

@@ -9,7 +9,8 @@
 
 namespace crumb::jobs {
 
-/// Of each line that has words its tokens' ids, [CLS] and [SEP] around them. Throws usage Error where there is none.
+/// Of each line that has words its tokens' ids, [CLS] and [SEP] around them. Throws usage Error where there
+/// is none.
 std::vector<std::vector<std::int64_t>> tokenized_lines(const std::string& file,
                                                        const runtime::SentenceTokenizer& tokenizer);
 

@@ -11,7 +11,8 @@
 
 namespace crumb::jobs {
 
-/// A file of at most 1 GiB; text_encoding.h says what becomes of one that is not UTF-8. Throws Error that names it.
+/// A file of at most 1 GiB; text_encoding.h says what becomes of one that is not UTF-8. Throws Error that
+/// names it.
 inline std::string read_tokenized_file(const std::string& file, Observer& observer) {
   std::string text = read_text_file(file, std::uint64_t{1} << 30).take();
   check_encoding(text, quote_text(file), observer);

@@ -63,7 +63,8 @@ class ConversationReader {
   }
 
  private:
-  /// The first messages as the template writes them; of none, what it writes before the text of an answer that greets first.
+  /// The first messages as the template writes them; of none, what it writes before the text of an answer
+  /// that greets first.
   std::string rendered(std::size_t count, bool is_prompt) const {
     Messages first = Messages::array();
     for (std::size_t i = 0; i < count; ++i) first.push_back(messages_[i]);
@@ -75,8 +76,8 @@ class ConversationReader {
     return whole.substr(0, std::min(whole.find(kMark), whole.size()));
   }
 
-  /// Up to where the last message's text ends: where a mark behind it would stand, as transformers finds it. A template that
-  /// trims takes the mark's blank away, and would the text's.
+  /// Up to where the last message's text ends: where a mark behind it would stand, as transformers finds it.
+  /// A template that trims takes the mark's blank away, and would the text's.
   std::string without_end(const std::string& answer, const std::string& prompt) const {
     Messages all = messages_;
     Messages& last = all.back();
@@ -110,8 +111,8 @@ class ConversationReader {
   bool is_cut_;
 };
 
-/// The tokens of the whole, of which those count that no text before an answer has, and that the text up to its end does: a tokenizer
-/// may join pieces, or begin each text in a way of its own.
+/// The tokens of the whole, of which those count that no text before an answer has, and that the text up to
+/// its end does: a tokenizer may join pieces, or begin each text in a way of its own.
 void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
   // A template writes all the special tokens that it wants.
   const auto encoded = [&](const std::string& part) { return tokenizer.encode(part, false); };

@@ -26,6 +26,7 @@ RIGHT = {
     "quant/b.h": '#include "formats/a.h"',
     "libtorch/c.h": '#include <torch/torch.h>\n#include "quant/b.h"',
     "cli/main.cpp": '#include "quant/b.h"',
+    "scripts/command_includes.txt": "cli/main.cpp: quant",
     "tests/formats/a_test.cpp": '#include "formats/a.h"\n#include "quant/b.h"',
     "tests/libtorch/c_test.cpp": '#include "libtorch/c.h"',
 }
@@ -50,6 +51,9 @@ def test_a_right_tree_passes(repo, tmp_path):
         ("cli/x.h", '#include "libtorch/c.h"', "cli/x.h -> libtorch/c.h -> torch/torch.h"),
         ("tests/quant/x_test.cpp", '#include "tests/help.h"', "tests/help.h -> libtorch/c.h -> torch/torch.h"),
         ("runtime/x.cpp", "#include <c10/util/Half.h>", "must be free of LibTorch"),
+        ("cli/x.cpp", '#include "quant/b.h"', "includes quant; new work is a job"),
+        ("cli/main.cpp", '#include "quant/b.h"\n#include "formats/a.h"', "includes formats; new work is a job"),
+        ("cli/main.cpp", "", "does not include quant any more"),
     ],
 )
 def test_a_wrong_include_is_found(repo, tmp_path, path, text, says):
