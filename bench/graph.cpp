@@ -17,9 +17,9 @@
 #include "bench/graph_peer.h"
 #include "bench/temporary_folder.h"
 #include "bench/torch_job.h"
-#include "cli/graph_inputs.h"
 #include "cli/output.h"
 #include "graph/onnx/read.h"
+#include "jobs/engines/graph_inputs.h"
 #include "runtime/model.h"
 
 namespace crumb::bench {
@@ -67,7 +67,7 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
       count *= sizes.back();
     }
     if (graph.find(name)->type != graph::ElementType::kFloat) {
-      inputs.push_back(cli::drawn_input(graph, name, sizes));
+      inputs.push_back(jobs::drawn_input(graph, name, sizes));
       continue;
     }
     std::vector<float> values(static_cast<std::size_t>(count));
@@ -108,7 +108,7 @@ Contender on_runtime(const std::string& name, const Graph& graph, const std::vec
     std::vector<runtime::Array> inputs;
     runtime::Arena arena;
   };
-  const auto job = std::make_shared<Job>(cli::for_runtime(graph));
+  const auto job = std::make_shared<Job>(jobs::for_runtime(graph));
   for (const Tensor& input : inputs) job->inputs.push_back(runtime::Array::of(input));
   const auto run_once = [job, threads, promise] {
     return job->model.run(job->inputs, {.threads = threads, .promise = promise, .arena = &job->arena});

@@ -15,14 +15,14 @@
 #include "base/within.h"
 #include "cli/fast_flag.h"
 #include "cli/flag_group.h"
-#include "cli/graph_inputs.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "graph/engine.h"
 #include "graph/engine_device.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/engines/open_engine.h"
 #include "models/read_graph.h"
 #include "runtime/lower/domain.h"
 #include "runtime/meter.h"
@@ -91,7 +91,7 @@ std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchOptions& options
   }
   std::vector<Tensor> inputs;
   for (const std::string& name : graph.inputs)
-    inputs.push_back(drawn_input(graph, name, drawn_shape(graph, name, options, shapes)));
+    inputs.push_back(jobs::drawn_input(graph, name, drawn_shape(graph, name, options, shapes)));
   return inputs;
 }
 
@@ -161,12 +161,12 @@ void bench_verb(const BenchOptions& options) {
   if (!(options.seconds > 0)) throw usage_error("--seconds: expected more than 0");
   const Graph graph = models::open_graph(options.model);
   const std::vector<Tensor> inputs =
-      options.inputs.empty() ? drawn_inputs(graph, options) : read_inputs(graph, options.inputs);
+      options.inputs.empty() ? drawn_inputs(graph, options) : jobs::read_inputs(graph, options.inputs);
   const std::int64_t batch = inputs.empty() || inputs[0].shape().empty() ? 1 : inputs[0].shape()[0];
   const double start = now_seconds();
   std::unique_ptr<const runtime::Model> model;
   try {
-    model = std::make_unique<const runtime::Model>(for_runtime(graph));
+    model = std::make_unique<const runtime::Model>(jobs::for_runtime(graph));
   } catch (const Error& error) {
     throw within_file(quote_text(options.model), error);
   }
@@ -188,7 +188,7 @@ void bench_verb(const BenchOptions& options) {
   std::optional<Times> other;
   if (!options.against.empty()) {
     jobs::open_engine_device().use("cpu", threads);
-    const auto executable = jobs::open_engine().prepare(for_libtorch(graph));
+    const auto executable = jobs::open_engine().prepare(jobs::for_libtorch(graph));
     other = timed(options.seconds, [&] { executable->run(inputs); });
   }
   double all = 0;

@@ -15,9 +15,9 @@
 #include "base/files/text.h"
 #include "base/threads/parallel.h"
 #include "base/within.h"
-#include "cli/adapter_files.h"
 #include "formats/crumb_file/contents_checksum.h"
 #include "graph/adapters.h"
+#include "jobs/language/adapter_files.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
@@ -124,8 +124,8 @@ std::span<const std::byte> behind_identity(std::span<const std::byte> bytes,
 
 }  // namespace
 
-NetworkIdentity identity_of(const std::string& path, const ModelWishes& wishes, runtime::Promise promise,
-                            int threads) {
+NetworkIdentity identity_of(const std::string& path, const jobs::ModelWishes& wishes,
+                            runtime::Promise promise, int threads) {
   const TensorSource source = TensorSource::open(path);
   const auto read = [&](std::string_view file) -> std::optional<std::string> {
     if (const CrumbFile* packed = source.crumb()) {
@@ -139,7 +139,7 @@ NetworkIdentity identity_of(const std::string& path, const ModelWishes& wishes, 
     return std::string(reinterpret_cast<const char*>(entry->bytes.data()), entry->bytes.size());
   };
   std::string adapters;
-  for (const Adapter& adapter : read_adapters(wishes.adapters, read))
+  for (const Adapter& adapter : jobs::read_adapters(wishes.adapters, read))
     adapters += (adapters.empty() ? "" : ", ") + hex(checksum_of(adapter));
   const bool has_own = has_adapters(source);
   return {{{"weights", hex(checksum_of_weights(source, threads))},

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/language_model.h"
+#include "jobs/language/language_model.h"
 #include "runtime/language/decoding.h"
 
 namespace crumb::cli {
@@ -24,8 +24,8 @@ struct NetworkIdentity {
 /// packed file, those that its header has, so that no weight is read; of a folder, a GGUF file and other checkpoints, of
 /// the bytes of config.json and of all tensor files, which are read once, on all threads. Adapters are known by
 /// checksums of their numbers. Paths do not count. Throws Error as opening the model does.
-NetworkIdentity identity_of(const std::string& path, const ModelWishes& wishes, runtime::Promise promise,
-                            int threads);
+NetworkIdentity identity_of(const std::string& path, const jobs::ModelWishes& wishes,
+                            runtime::Promise promise, int threads);
 
 std::vector<std::byte> cache_bytes(const NetworkIdentity& identity, const runtime::Decoding& decoding);
 

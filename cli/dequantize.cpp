@@ -8,7 +8,6 @@
 #include "base/files/interrupt.h"
 #include "base/files/output_place.h"
 #include "base/files/text.h"
-#include "cli/adapter_files.h"
 #include "cli/dtype_flag.h"
 #include "cli/flag_group.h"
 #include "cli/folder_output.h"
@@ -19,6 +18,7 @@
 #include "export/folder/float_source.h"
 #include "formats/safetensors/safetensors.h"
 #include "jobs/checkpoint_notes.h"
+#include "jobs/language/adapter_files.h"
 #include "models/configured_network.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -75,7 +75,7 @@ void dequantize_verb(DequantizeOptions options) {
     options.shard = kUsualShard;
     shard_bytes = shard_bytes_of(options.shard, "--shard");
   }
-  if (const auto tensor = shard_bytes > 0 ? adapter_tensor_in(options.input) : std::nullopt)
+  if (const auto tensor = shard_bytes > 0 ? jobs::adapter_tensor_in(options.input) : std::nullopt)
     Notes().say(
         "the adapter beside its matrices (" + quote_text(*tensor) +
         ") is no part of a folder's network: crumb export --to adapter writes it by itself, and crumb merge "

@@ -8,13 +8,13 @@
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/flag_group.h"
-#include "cli/graph_inputs.h"
 #include "cli/model_inputs.h"
 #include "cli/not_finite.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
+#include "jobs/engines/graph_inputs.h"
 #include "jobs/samples/read_lines.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
@@ -38,7 +38,7 @@ void embed_verb(const EmbedOptions& options) {
   const std::vector<std::string> lines = jobs::read_lines(options.text);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
-      for_runtime(models::open_graph(options.model)),
+      jobs::for_runtime(models::open_graph(options.model)),
       [&](const std::string& path) { return source->file(path); }, source->describe());
   graph::NotFiniteWatch watch(options.strict);
   const graph::NotFiniteScope scope(&watch);

@@ -8,14 +8,12 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/within.h"
-#include "cli/adapter_files.h"
 #include "cli/dtype_flag.h"
 #include "cli/export_adapter.h"
 #include "cli/export_folder.h"
 #include "cli/export_gguf.h"
 #include "cli/export_project.h"
 #include "cli/flag_group.h"
-#include "cli/graph_inputs.h"
 #include "cli/notes.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
@@ -29,6 +27,8 @@
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "jobs/checkpoint_notes.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/language/adapter_files.h"
 #include "jobs/packed_files.h"
 #include "jobs/shape_notes.h"
 #include "models/checkpoint_graph.h"
@@ -126,7 +126,7 @@ bool has_flags_of_forms(const ExportOptions& options) {
 
 /// Other tools' files of whole models have matrices and nothing beside them.
 void refuse_adapters(const std::string& input) {
-  if (const auto tensor = adapter_tensor_in(input))
+  if (const auto tensor = jobs::adapter_tensor_in(input))
     throw usage_error(quote_text(input) + " has an adapter beside its matrices (" + quote_text(*tensor) +
                       "): crumb merge puts it into them, or into a folder in floats; --to adapter writes "
                       "it by itself, and --to packed --without-adapters the network beside it");
@@ -261,7 +261,7 @@ void export_verb(const ExportOptions& options) {
   std::vector<std::string> notes;
   graph::Graph graph = read_network(options, notes);
   if (options.without_adapters) graph = graph::without_adapters(std::move(graph));
-  if (is_packed) graph = for_runtime(std::move(graph));
+  if (is_packed) graph = jobs::for_runtime(std::move(graph));
   if (std::string note = jobs::note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
   if (std::string note = jobs::note_of_foreign_operators(graph); !note.empty())
     notes.push_back(std::move(note));

@@ -21,7 +21,7 @@
 #include "graph/facts/infer_datatypes.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/read.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 
 namespace crumb::cli {
 namespace {

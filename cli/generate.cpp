@@ -16,7 +16,7 @@
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/flag_group.h"
-#include "cli/language_model.h"
+#include "cli/model_flags.h"
 #include "cli/model_inputs.h"
 #include "cli/not_finite.h"
 #include "cli/notes.h"
@@ -24,6 +24,7 @@
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "jobs/language/language_model.h"
 #include "jobs/samples/text_encoding.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -38,7 +39,7 @@ constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
 struct GenerateFlags {
   std::string model, prompt, prompt_file, system, save_cache, load_cache;
-  ModelWishes wishes;
+  jobs::ModelWishes wishes;
   runtime::GenerateOptions options;
   std::size_t context = 0;
   int threads = 0;
@@ -136,7 +137,7 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
 }
 
 /// By which the cache is known; nothing is read where none is kept.
-NetworkIdentity identity_for(const GenerateFlags& flags, const ModelWishes& wishes) {
+NetworkIdentity identity_for(const GenerateFlags& flags, const jobs::ModelWishes& wishes) {
   if (flags.save_cache.empty() && flags.load_cache.empty()) return {};
   return identity_of(flags.model, wishes, promise_of(flags.fast), flags.threads);
 }
@@ -148,11 +149,11 @@ void converse(const LanguageModel& model, runtime::Decoding& decoding, const run
   std::optional<runtime::Decoding> bare_decoding;
   NetworkIdentity bare_identity;
   Conversation conversation(model, decoding, flags.system);
-  const auto switch_adapters = [&](bool with_adapters) {
-    if (with_adapters) return conversation.speak_by(model, decoding);
+  const auto switch_adapters = [&](bool has_adapters) {
+    if (has_adapters) return conversation.speak_by(model, decoding);
     if (!bare) {
-      const ModelWishes wishes{.kv_cache = flags.wishes.kv_cache, .without_adapters = true};
-      bare.emplace(open_language_model(flags.model, wishes));
+      const jobs::ModelWishes wishes{.kv_cache = flags.wishes.kv_cache, .without_adapters = true};
+      bare.emplace(jobs::open_language_model(flags.model, wishes));
       bare_identity = identity_for(flags, wishes);
       bare_decoding.emplace(*bare, how);
     }
@@ -178,7 +179,7 @@ void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, c
 void generate_verb(const GenerateFlags& flags) {
   check_flags(flags);
   SavedCache saved(flags.save_cache);
-  const LanguageModel model = open_language_model(flags.model, flags.wishes);
+  const LanguageModel model = jobs::open_language_model(flags.model, flags.wishes);
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   runtime::Decoding decoding(model, how);

@@ -5,8 +5,8 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "cli/graph_inputs.h"
 #include "graph/facts/bind_shapes.h"
+#include "jobs/engines/graph_inputs.h"
 
 namespace crumb::cli {
 namespace {
@@ -31,9 +31,9 @@ MemoryUse memory_of(const graph::Graph& graph,
       throw usage_error("input " + quote_text(name) + " has no shape; give --shape " + name + "=...");
     std::vector<std::int64_t> sizes;
     for (const graph::Dim& dim : *shape) sizes.push_back(dim.size);
-    inputs.push_back(runtime::Array::of(drawn_input(bound, name, sizes)));
+    inputs.push_back(runtime::Array::of(jobs::drawn_input(bound, name, sizes)));
   }
-  return runtime::memory_use(runtime::Model(for_runtime(graph)), std::move(inputs));
+  return runtime::memory_use(runtime::Model(jobs::for_runtime(graph)), std::move(inputs));
 }
 
 Json memory_json(const MemoryUse& use) {

@@ -14,7 +14,7 @@
 #include "cli/data_folder.h"
 #include "graph/onnx/library_versions.h"
 #include "graph/passes/passes.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 
 namespace crumb::cli {
 namespace {

@@ -13,13 +13,13 @@
 #include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
-#include "cli/graph_inputs.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/npy/npy.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/engines/open_engine.h"
 #include "jobs/samples/read_lines.h"
 #include "jobs/samples/tokenized_lines.h"
 #include "jobs/samples/training_text.h"
@@ -141,7 +141,7 @@ runtime::DrawnText sequences_to_draw(const LanguageTrainingFlags& flags,
 template <class Draw>
 auto drawn(const tasks::LanguageRequest& request, const runtime::DrawnText& which, const text::ReadFile& read,
            const Draw& draw) {
-  const auto model = runtime::LanguageModel::load(for_runtime(request.network), read, "the model");
+  const auto model = runtime::LanguageModel::load(jobs::for_runtime(request.network), read, "the model");
   Progress progress("drawing", "sequences", which.sequences, 0);
   return draw(model, which, [&](std::size_t done) { progress.update(done, 0); });
 }

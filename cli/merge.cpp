@@ -6,12 +6,12 @@
 #include "base/files/counted.h"
 #include "base/files/output_place.h"
 #include "base/files/text.h"
-#include "cli/adapter_files.h"
 #include "cli/dtype_flag.h"
 #include "cli/flag_group.h"
 #include "cli/folder_output.h"
 #include "cli/merge_training.h"
 #include "cli/merged_recipe.h"
+#include "cli/model_flags.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/training_inputs.h"
@@ -19,6 +19,7 @@
 #include "export/folder/merged_source.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "jobs/language/adapter_files.h"
 #include "jobs/packed_files.h"
 #include "models/configured_network.h"
 #include "models/read_graph.h"
@@ -78,7 +79,7 @@ std::map<std::string, std::string> merged_files(const MergeFlags& flags, const T
 
 void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
   const graph::MergedGraph merged = graph::merge_adapters(
-      with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
+      jobs::with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
   graph::write_crumb_graph(
       merged.graph, flags.output,
       {.reads_back = true, .as_checkpoint = true, .files = merged_files(flags, source, merged.graph)});
@@ -104,7 +105,7 @@ void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const 
 }
 
 void merge_and_train(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
-  graph::Graph adapted = with_adapters(models::open_graph(flags.model), flags.adapters, read);
+  graph::Graph adapted = jobs::with_adapters(models::open_graph(flags.model), flags.adapters, read);
   graph::Graph merged = graph::merge_adapters(adapted, flags.weights).graph;
   if (merged.quantized.empty())
     throw usage_error(quote_text(flags.model) +
@@ -151,7 +152,7 @@ void merge_verb(const MergeFlags& flags) {
     for (const std::string& name : graph::adapter_names(graph))
       adapters.push_back(graph::adapter_of(graph, name));
   }
-  for (Adapter& adapter : read_adapters(flags.adapters, read)) adapters.push_back(std::move(adapter));
+  for (Adapter& adapter : jobs::read_adapters(flags.adapters, read)) adapters.push_back(std::move(adapter));
   if (adapters.empty()) throw usage_error(quote_text(flags.model) + " has no adapter; give --adapter PATH");
   merge_into_floats(flags, adapters);
 }

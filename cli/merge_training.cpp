@@ -9,7 +9,7 @@
 #include "cli/number_checks.h"
 #include "cli/threads_flag.h"
 #include "graph/qonnx/quantized_constants.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 #include "models/encoder_inputs.h"
 #include "training/language_run.h"
 

@@ -20,7 +20,7 @@
 #include "graph/onnx/write.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 #include "jobs/shape_notes.h"
 #include "models/checkpoint_graph.h"
 #include "models/read_graph.h"

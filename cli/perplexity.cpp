@@ -8,14 +8,15 @@
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/flag_group.h"
-#include "cli/language_model.h"
+#include "cli/model_flags.h"
 #include "cli/not_finite.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
 #include "cli/output.h"
-#include "cli/scored_model.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "jobs/language/language_model.h"
+#include "jobs/language/scored_model.h"
 #include "jobs/samples/tokenized_text.h"
 
 namespace crumb::cli {
@@ -27,7 +28,7 @@ using text::TokenId;
 struct PerplexityFlags {
   std::vector<std::string> models;
   std::string text, baseline, score = "all";
-  ModelWishes wishes;
+  jobs::ModelWishes wishes;
   std::size_t context = 1024, stride = 0, tokens = 0;
   int threads = 0;
   bool fast = false, json = false, strict = false;
@@ -81,11 +82,11 @@ void perplexity_verb(const PerplexityFlags& flags) {
   const std::string text = jobs::read_tokenized_text(flags.text, terminal());
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
-  std::vector<std::unique_ptr<ScoredModel>> models;
+  std::vector<std::unique_ptr<jobs::ScoredModel>> models;
   for (const std::string& path : flags.models)
-    models.push_back(std::make_unique<ScoredModel>(path, flags.wishes, how, flags.strict));
+    models.push_back(std::make_unique<jobs::ScoredModel>(path, flags.wishes, how, flags.strict));
   const LanguageModel& first = models[0]->model;
-  const std::vector<TokenId> ids = scored_ids(first, text, flags.tokens);
+  const std::vector<TokenId> ids = jobs::scored_ids(first, text, flags.tokens);
   eval::PerplexityOptions options{.context = flags.context,
                                   .stride = flags.stride,
                                   .score = flags.score == "half" ? eval::Score::kHalf : eval::Score::kAll,
@@ -95,15 +96,15 @@ void perplexity_verb(const PerplexityFlags& flags) {
   std::vector<eval::LogitsSource*> sources;
   for (const auto& measured : models) {
     if (&measured->model != &first)
-      check_alike(first, measured->model, quote_text(measured->name), text, ids, flags.tokens);
+      jobs::check_alike(first, measured->model, quote_text(measured->name), text, ids, flags.tokens);
     sources.push_back(&measured->logits);
   }
-  std::unique_ptr<ScoredModel> baseline;
+  std::unique_ptr<jobs::ScoredModel> baseline;
   if (!flags.baseline.empty()) {
-    baseline = std::make_unique<ScoredModel>(
-        flags.baseline, ModelWishes{},
+    baseline = std::make_unique<jobs::ScoredModel>(
+        flags.baseline, jobs::ModelWishes{},
         runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
-    check_alike(first, baseline->model, "the baseline", text, ids, flags.tokens);
+    jobs::check_alike(first, baseline->model, "the baseline", text, ids, flags.tokens);
   }
   std::optional<Progress> progress(std::in_place, "scoring", "tokens", targets, 0);
   options.progress = [&](std::size_t done, std::size_t) { progress->update(done, 0); };

@@ -16,7 +16,7 @@
 #include "cli/verb.h"
 #include "graph/adapters.h"
 #include "jobs/checkpoint_notes.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 #include "jobs/packed_files.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"

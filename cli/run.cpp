@@ -14,11 +14,9 @@
 #include "base/within.h"
 #include "cli/fast_flag.h"
 #include "cli/flag_group.h"
-#include "cli/graph_inputs.h"
 #include "cli/not_finite.h"
 #include "cli/notes.h"
 #include "cli/output.h"
-#include "cli/prepare_graph.h"
 #include "cli/run_accumulator.h"
 #include "cli/runtime_registers.h"
 #include "cli/verb.h"
@@ -27,7 +25,9 @@
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/engines/open_engine.h"
+#include "jobs/engines/prepare_graph.h"
 #include "jobs/shape_notes.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -125,17 +125,17 @@ void check_engine(const RunOptions& options) {
 std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
                                                    const analysis::AccumulatorSimulation* simulation,
                                                    const RunOptions& options) {
-  if (simulation) return RuntimeRegisters(options.threads).prepare(for_runtime(graph), *simulation);
-  return prepare_on_runtime(graph, options.threads, promise_of(options.fast));
+  if (simulation) return RuntimeRegisters(options.threads).prepare(jobs::for_runtime(graph), *simulation);
+  return jobs::prepare_on_runtime(graph, options.threads, promise_of(options.fast));
 }
 
 /// On LibTorch, which multiplies by what codes stand for.
 std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
                                                     const analysis::AccumulatorSimulation* simulation,
                                                     const RunOptions& options) {
-  if (!simulation) return prepare_on_libtorch(std::move(graph), options.device, options.threads);
+  if (!simulation) return jobs::prepare_on_libtorch(std::move(graph), options.device, options.threads);
   jobs::open_engine_device().use(options.device, options.threads);
-  return jobs::open_register_engine().prepare(for_libtorch(std::move(graph)), *simulation);
+  return jobs::open_register_engine().prepare(jobs::for_libtorch(std::move(graph)), *simulation);
 }
 
 std::unique_ptr<graph::Executable> prepare(const Graph& graph,
@@ -188,7 +188,7 @@ Loaded load(const RunOptions& options) {
     Notes notes;
     jobs::note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);
-    std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
+    std::vector<Tensor> inputs = jobs::read_inputs(graph, options.inputs);
     std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
     return {graph::infer_shapes(std::move(graph)), std::move(inputs), std::move(simulation)};
@@ -199,7 +199,7 @@ Loaded load(const RunOptions& options) {
   const graph::TorchScriptReader& reader = jobs::open_torchscript_reader();
   Graph names;
   names.inputs = reader.inputs(options.model);
-  std::vector<Tensor> inputs = read_inputs(names, options.inputs);
+  std::vector<Tensor> inputs = jobs::read_inputs(names, options.inputs);
   Graph graph = reader.read(options.model, inputs);
   return {std::move(graph), std::move(inputs), {}};
 }

@@ -13,7 +13,7 @@
 namespace crumb::cli {
 namespace {
 
-constexpr std::size_t kMostSaid = 20;  // layers
+constexpr std::size_t kMostLayers = 20;  // that are listed
 
 int bits_of(const std::string& text) {
   const auto bits = parse_number<int>(text);
@@ -61,13 +61,13 @@ analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
   analysis::AccumulatorSimulation simulation =
       analysis::simulate_accumulators(graph, bits_of(options.bits), mode_of(options.overflow),
                                       read_input_ranges(options.ranges), options.constrained_only);
-  for (std::size_t i = 0; i < simulation.skipped.size() && i < kMostSaid; ++i) {
+  for (std::size_t i = 0; i < simulation.skipped.size() && i < kMostLayers; ++i) {
     const auto& one = simulation.skipped[i];
     std::cerr << "note: " << printable(one.name + " (" + one.op + ") is not simulated: " + one.reason)
               << "\n";
   }
-  if (simulation.skipped.size() > kMostSaid)
-    std::cerr << "note: nor are " << simulation.skipped.size() - kMostSaid << " more\n";
+  if (simulation.skipped.size() > kMostLayers)
+    std::cerr << "note: nor are " << simulation.skipped.size() - kMostLayers << " more\n";
   return simulation;
 }
 

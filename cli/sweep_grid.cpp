@@ -67,14 +67,14 @@ std::string method_of(const std::string& text) {
 
 }  // namespace
 
-std::vector<SweepGridCell> sweep_cells(const SweepGridFlags& flags) {
+std::vector<jobs::SweepCell> sweep_cells(const SweepGridFlags& flags) {
   const auto formats = list_of("--formats", flags.formats,
                                [](const std::string& text) { return to_string(parse_spec_or_keep(text)); });
   const auto activations = list_of("--activations", flags.activations, [](const std::string& text) {
     return text == kSame ? text : to_string(parse_activations_or_keep(text));
   });
   const auto methods = list_of("--methods", flags.methods, method_of);
-  std::vector<SweepGridCell> cells;
+  std::vector<jobs::SweepCell> cells;
   for (const std::string& format : formats) {
     for (const std::string& spec : activations) {
       for (const std::string& method : methods) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/recipe_flags.h"
-#include "quant/recipe/recipe.h"
+#include "jobs/sweep.h"
 
 namespace crumb::cli {
 
@@ -16,13 +16,8 @@ struct SweepGridFlags {
   RecipeFlags recipe;                ///< what all cells share
 };
 
-struct SweepGridCell {
-  std::string format, activations, method;  ///< in their own words, defaults left out
-  Recipe recipe;
-};
-
-/// All of a format, then of the next; within it by activations. Throws usage Error, naming the flag: what is no spec and no
-/// stage, a stage of training, one thing twice, nothing.
-std::vector<SweepGridCell> sweep_cells(const SweepGridFlags& flags);
+/// All of a format, then of the next; within it by activations. Throws usage Error, naming the flag: what is
+/// no spec and no stage, a stage of training, one thing twice, nothing.
+std::vector<jobs::SweepCell> sweep_cells(const SweepGridFlags& flags);
 
 }  // namespace crumb::cli

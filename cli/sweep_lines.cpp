@@ -20,11 +20,11 @@ std::vector<std::string> shown(const eval::GridTable& table, std::size_t row) {
 
 }  // namespace
 
-RowLines::RowLines(const std::vector<SweepGridCell>& cells, const eval::GridTable& head) {
+RowLines::RowLines(const std::vector<jobs::SweepCell>& cells, const eval::GridTable& head) {
   constexpr std::size_t kNarrowest = 7;
   const std::vector<std::string> heads = eval::heads_of(head);
   for (const std::string& cell : heads) widths_.push_back(std::max(cell.size(), kNarrowest));
-  for (const SweepGridCell& cell : cells) {
+  for (const jobs::SweepCell& cell : cells) {
     const std::string* words[] = {&cell.format, &cell.activations, &cell.method};
     for (std::size_t i = 0; i < std::size(words); ++i)
       widths_[i + 1] = std::max(widths_[i + 1], words[i]->size());

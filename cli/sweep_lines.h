@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/sweep_grid.h"
 #include "eval/grid_table.h"
+#include "jobs/sweep.h"
 
 namespace crumb::cli {
 
 /// Rows on their way, as wide as the grid's own words ask. The head is printed at once.
 class RowLines {
  public:
-  RowLines(const std::vector<SweepGridCell>& cells, const eval::GridTable& head);
+  RowLines(const std::vector<jobs::SweepCell>& cells, const eval::GridTable& head);
 
   void print(const eval::GridTable& table, std::size_t row) const;
 

@@ -21,7 +21,7 @@
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "jobs/checkpoint_notes.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 #include "jobs/packed_files.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"

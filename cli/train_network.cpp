@@ -15,7 +15,7 @@
 #include "cli/train_progress.h"
 #include "cli/train_report.h"
 #include "export/lint/lint.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 #include "quant/integer_width.h"
 #include "training/run.h"
 #include "training/sweep.h"

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using analysis::AccumulatorReport;
 using analysis::AccumulatorRow;
 
-constexpr std::size_t kMostSaid = 20;  // failures
+constexpr std::size_t kMostFailures = 20;  // that a message lists
 
 Json row_json(const AccumulatorRow& row) {
   Json json{{"name", row.name},          {"input", nullptr},     {"bits_needed", nullptr},
@@ -120,9 +120,10 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
 
 std::string text_of_failures(const std::vector<std::string>& failures) {
   std::string text;
-  for (std::size_t i = 0; i < failures.size() && i < kMostSaid; ++i)
+  for (std::size_t i = 0; i < failures.size() && i < kMostFailures; ++i)
     text += (i > 0 ? "\n" : "") + failures[i];
-  if (failures.size() > kMostSaid) text += "\nand " + std::to_string(failures.size() - kMostSaid) + " more";
+  if (failures.size() > kMostFailures)
+    text += "\nand " + std::to_string(failures.size() - kMostFailures) + " more";
   return text;
 }
 

@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
-set(_own_folder lib/crumb)  # ../lib/crumb from the command: jobs/open_engine.cpp
+set(_own_folder lib/crumb)  # ../lib/crumb from the command: jobs/engines/open_engine.cpp
 install(TARGETS crumb RUNTIME COMPONENT command)
 install(TARGETS crumb_shared LIBRARY COMPONENT library NAMELINK_COMPONENT development)
 install(TARGETS crumb_jobs_shared LIBRARY COMPONENT jobs NAMELINK_COMPONENT jobs)

@@ -15,7 +15,7 @@
 #include "graph/quantize/apply.h"
 #include "graph/quantize/choose_by_samples.h"
 #include "jobs/checkpoint_notes.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 #include "jobs/packed_files.h"
 #include "jobs/shape_notes.h"
 #include "jobs/squared_gradients.h"

@@ -1,6 +1,6 @@
 #include "jobs/squared_gradients.h"
 
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 
 namespace crumb::jobs {
 

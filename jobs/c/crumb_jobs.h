@@ -58,7 +58,7 @@ CRUMB_JOBS_API const char* crumb_jobs_error(void);
 
 CRUMB_JOBS_API void crumb_jobs_free(char* report);
 
-/* "0.2.0". */
+/* That of the command: crumb --version. */
 CRUMB_JOBS_API const char* crumb_jobs_version(void);
 /* NOLINTEND(readability-identifier-naming) */
 

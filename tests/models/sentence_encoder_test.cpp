@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
-#include "cli/graph_inputs.h"
+#include "jobs/engines/graph_inputs.h"
 #include "models/checkpoint_graph.h"
 #include "tests/models/memory_source.h"
 #include "tests/support/testing.h"
@@ -86,7 +86,7 @@ MemorySource tiny_sentence_model(const std::string& mode, const std::string& mor
 
 SentenceEncoder load(const models::WeightSource& source) {
   return SentenceEncoder::load(
-      cli::for_runtime(models::graph_of_weights(source).graph),
+      jobs::for_runtime(models::graph_of_weights(source).graph),
       [&](const std::string& path) { return source.file(path); }, source.describe());
 }
 

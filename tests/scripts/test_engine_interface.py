@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-ENDS = ["jobs/open_engine.cpp", "cli/engine/engine_library.cpp"]
+ENDS = ["jobs/engines/open_engine.cpp", "cli/engine/engine_library.cpp"]
 ROOMS = ["base", "formats", "quant", "graph", "analysis", "models"]
 CHANGES = 12
 

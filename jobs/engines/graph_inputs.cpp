@@ -1,4 +1,4 @@
-#include "cli/graph_inputs.h"
+#include "jobs/engines/graph_inputs.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -18,7 +18,7 @@
 #include "runtime/array.h"
 #include "runtime/engine.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 using graph::Graph;
 using graph::Tensor;
@@ -91,4 +91,4 @@ Graph for_runtime(Graph graph) {
 
 Graph for_libtorch(Graph graph) { return graph::infer_shapes(graph::fold_quantized(std::move(graph))); }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "runtime/operator.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 /// Crumb's own kernels, which multiply by codes. Throws Error where they have not every operator.
 std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph, int threads,
@@ -21,4 +21,4 @@ std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const
 /// The first of them that has every operator, on the CPU.
 std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads);
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

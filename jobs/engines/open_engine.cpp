@@ -1,4 +1,4 @@
-#include "jobs/open_engine.h"
+#include "jobs/engines/open_engine.h"
 
 #include <dlfcn.h>
 

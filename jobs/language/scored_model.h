@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/language_model.h"
 #include "eval/perplexity.h"
 #include "graph/not_finite.h"
+#include "jobs/language/language_model.h"
 #include "runtime/language/decoding.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 /// Its logits, window by window. The model must outlive it.
 class DecodingLogits final : public eval::LogitsSource {
@@ -51,10 +51,10 @@ struct ScoredModel {
 std::vector<text::TokenId> scored_ids(const runtime::LanguageModel& model, const std::string& text,
                                       std::size_t most);
 
-/// Logits of two models are of the same tokens, or mean nothing beside each other: throws Error where they are not. `ids`:
-/// the model's of the text.
+/// Logits of two models are of the same tokens, or mean nothing beside each other: throws Error where they
+/// are not. `ids`: the model's of the text.
 void check_alike(const runtime::LanguageModel& model, const runtime::LanguageModel& other,
                  const std::string& name, const std::string& text, const std::vector<text::TokenId>& ids,
                  std::size_t most);
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

@@ -1,18 +1,16 @@
-#include "cli/language_model.h"
+#include "jobs/language/language_model.h"
 
 #include "base/within.h"
-#include "cli/adapter_files.h"
-#include "cli/flag_group.h"
-#include "cli/graph_inputs.h"
-#include "cli/not_empty.h"
 #include "graph/adapters.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/key_cache.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/language/adapter_files.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/recipe/recipe.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 namespace {
 
@@ -30,20 +28,6 @@ graph::Graph graph_of(const std::string& path, const std::string& kv_cache, bool
 
 }  // namespace
 
-void add_model_flags(CLI::App& verb, ModelWishes& wishes) {
-  verb.add_option(
-          "--kv-cache", wishes.kv_cache,
-          "Keep keys and values as codes: int8, int4, e4m3fn, ..., one scale for each token and head, or "
-          "int4:group=32 for groups of a head; with :rotate behind a Hadamard matrix (as the file says)")
-      ->type_name("SPEC")
-      ->group(kInputFlags)
-      ->check(not_empty);
-  add_adapter_flag(verb, wishes.adapters);
-  verb.add_flag("--without-adapters", wishes.without_adapters,
-                "Leave out the adapters that the model's own file has")
-      ->group(kInputFlags);
-}
-
 runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes) {
   const auto files = models::open_weights(path);
   const auto read = [&](std::string_view file) { return files->file(file); };
@@ -52,4 +36,4 @@ runtime::LanguageModel open_language_model(const std::string& path, const ModelW
                                       read, files->describe());
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

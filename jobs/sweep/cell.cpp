@@ -1,19 +1,18 @@
-#include "cli/sweep_cell.h"
+#include "jobs/sweep/cell.h"
 
 #include <algorithm>
 #include <new>
 
 #include "analysis/cost/cost.h"
 #include "base/files/inputs.h"
-#include "cli/notes.h"
-#include "cli/shape_flags.h"
+#include "base/seconds.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "jobs/network_report.h"
 #include "jobs/quantize.h"
 #include "models/read_graph.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -21,7 +20,8 @@ using eval::GridRow;
 
 constexpr double kFloatBits = 32;
 
-/// The widest register of all layers, that is, of nodes that multiply by weights; of what some layer does not have, none.
+/// The widest register of all layers, that is, of nodes that multiply by weights; of what some layer does not
+/// have, none.
 eval::RegisterBits widest_of(const analysis::GraphCost& cost) {
   eval::RegisterBits widest{.by_types = 0, .by_weights = 0, .exact = 0};
   const auto widen = [](std::optional<int>& most, std::optional<int> bits) {
@@ -41,10 +41,10 @@ eval::RegisterBits widest_of(const analysis::GraphCost& cost) {
 }
 
 /// Of one sample: open dimensions are 1, as crumb cost has them.
-void add_cost(const SweepOptions& options, const std::string& file, GridRow& row) {
+void add_cost(const SweepRequest& request, const std::string& file, GridRow& row) {
   try {
-    const analysis::GraphCost cost = analysis::cost_of(graph::bind_shapes(
-        graph::lower_or_fold_quantized(models::read_graph(file)), read_shapes(options.shapes)));
+    const analysis::GraphCost cost = analysis::cost_of(
+        graph::bind_shapes(graph::lower_or_fold_quantized(models::read_graph(file)), request.shapes));
     row.bops = cost.dense.bops_qap;
     row.accumulator = widest_of(cost);
   } catch (const Error& error) {
@@ -52,7 +52,7 @@ void add_cost(const SweepOptions& options, const std::string& file, GridRow& row
   }
 }
 
-std::string notes_of(const jobs::NetworkQuantization& network) {
+std::string notes_of(const NetworkQuantization& network) {
   std::string notes;
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
   for (const ptq::StageReport& stage : network.stages()) std::ranges::for_each(stage.notes, add);
@@ -72,7 +72,7 @@ std::string in_one_line(const std::string& message) {
   return line;
 }
 
-GridRow failed(const SweepGridCell& cell, const std::string& why) {
+GridRow failed(const SweepCell& cell, const std::string& why) {
   return {.format = cell.format,
           .activations = cell.activations,
           .method = cell.method,
@@ -82,18 +82,18 @@ GridRow failed(const SweepGridCell& cell, const std::string& why) {
 
 }  // namespace
 
-GridRow Sweep::float_row() const {
+GridRow SweptNetwork::float_row() const {
   const double start = now_seconds();
   GridRow row{.format = "float32", .activations = "keep", .method = "-", .scores = measure_.of_float()};
   row.bits = kFloatBits;
   row.bytes = 0;
   for (const fs::path& path : source_.paths) *row.bytes += fs::file_size(path);
-  add_cost(options_, options_.input, row);
+  add_cost(request_, request_.input, row);
   row.seconds = now_seconds() - start;
   return row;
 }
 
-GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
+GridRow SweptNetwork::row(const SweepCell& cell, const fs::path& file) const {
   const double start = now_seconds();
   GridRow row{.format = cell.format, .activations = cell.activations, .method = cell.method};
   try {
@@ -103,7 +103,7 @@ GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
   } catch (const std::bad_alloc&) {
     row = failed(cell, "out of memory");
   }
-  if (row.failed || !options_.keep_files) {
+  if (row.failed || !request_.keep_files) {
     refuse_input(file);
     fs::remove(file);
   }
@@ -111,26 +111,25 @@ GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
   return row;
 }
 
-void Sweep::fill(const SweepGridCell& cell, const fs::path& file, GridRow& row) const {
+void SweptNetwork::fill(const SweepCell& cell, const fs::path& file, GridRow& row) const {
   {
-    jobs::NetworkQuantization network(
-        source_, cell.recipe,
-        {.data = options_.data,
-         .tokens = options_.tokens,
-         .device = options_.device,
-         .threads = options_.threads,
-         .plan = jobs::plan_options_of(exporting::Profile::kQonnx, cell.recipe)},
-        terminal());
+    NetworkQuantization network(source_, cell.recipe,
+                                {.data = request_.data,
+                                 .tokens = request_.tokens,
+                                 .device = request_.device,
+                                 .threads = request_.threads,
+                                 .plan = plan_options_of(exporting::Profile::kQonnx, cell.recipe)},
+                                observer_);
     const graph::Graph quantized = network.run();
-    const double bits = jobs::bits_a_weight(jobs::reports_of(network.prepared(), network.plan(), nullptr));
+    const double bits = bits_a_weight(reports_of(network.prepared(), network.plan(), nullptr));
     if (bits > 0) row.bits = bits;
     row.note = notes_of(network);
-    jobs::write_packed_network(source_, quantized, cell.recipe, file);
+    write_packed_network(source_, quantized, cell.recipe, file);
   }
   row.bytes = fs::file_size(file);
-  if (options_.keep_files) row.file = file.filename().string();
-  add_cost(options_, file.string(), row);
+  if (request_.keep_files) row.file = file.filename().string();
+  add_cost(request_, file.string(), row);
   row.scores = measure_.of(file.string());
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

@@ -1,4 +1,4 @@
-#include "cli/sweep_folder.h"
+#include "jobs/sweep/folder.h"
 
 #include <chrono>
 #include <cstdio>
@@ -9,9 +9,10 @@
 #include "base/files/write_text_file.h"
 #include "base/json/bounded_json.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
+using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kCommand = "command.json";
@@ -146,4 +147,4 @@ void SweepFolder::write(const eval::GridTable& table) {
   result_->commit();
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

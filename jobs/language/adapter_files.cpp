@@ -1,4 +1,4 @@
-#include "cli/adapter_files.h"
+#include "jobs/language/adapter_files.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,14 +7,12 @@
 #include "base/error.h"
 #include "base/files/text.h"
 #include "base/within.h"
-#include "cli/flag_group.h"
-#include "cli/not_empty.h"
 #include "formats/adapters/read_adapter.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,16 +44,6 @@ std::string name_for(const std::string& path, const graph::Graph& graph) {
 
 }  // namespace
 
-void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths) {
-  verb.add_option(
-          "--adapter", paths,
-          "A low-rank adapter to run beside the matrices: a PEFT folder or a GGUF file; once for each")
-      ->type_name("FILE|FOLDER")
-      ->group(kInputFlags)
-      ->allow_extra_args(false)
-      ->check(not_empty);
-}
-
 std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const text::ReadFile& read) {
   std::vector<Adapter> adapters;
   for (const std::string& path : paths) adapters.push_back(read_adapter(path, head_size(read)));
@@ -84,4 +72,4 @@ std::optional<std::string> adapter_tensor_in(const std::string& input) {
   return std::nullopt;
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

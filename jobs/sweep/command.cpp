@@ -1,14 +1,15 @@
-#include "cli/sweep_options.h"
+#include "jobs/sweep/command.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/sweep_folder.h"
+#include "jobs/sweep/folder.h"
 #include "quant/recipe/recipe.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
+using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 /// "NAME=X.npy" names a file, too.
@@ -33,10 +34,20 @@ Json identities(const std::vector<std::string>& wishes) {
   return files;
 }
 
+/// As --shape has them.
+std::vector<std::string> texts_of(const std::map<std::string, std::vector<std::int64_t>>& shapes) {
+  std::vector<std::string> texts;
+  for (const auto& [name, sizes] : shapes) {
+    std::string text = name + "=";
+    for (std::size_t i = 0; i < sizes.size(); ++i) text += (i > 0 ? "x" : "") + std::to_string(sizes[i]);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
 }  // namespace
 
-Json command_of(const SweepOptions& options, const jobs::NetworkSource& source,
-                const std::vector<SweepGridCell>& cells) {
+Json command_of(const SweepRequest& request, const NetworkSource& source) {
   Json model = Json::array();
   for (const fs::path& path : source.paths) model.push_back(file_identity(path));
   Json recipes = Json::array();
@@ -45,17 +56,17 @@ Json command_of(const SweepOptions& options, const jobs::NetworkSource& source,
     if (std::ranges::find(list, one) == list.end()) list.push_back(one);
   };
   Json each = Json::array();  // which the lists do not tell: same activations are others for each format
-  for (const SweepGridCell& cell : cells) {
+  for (const SweepCell& cell : request.cells) {
     each.push_back(cell.format + " " + cell.activations + " " + cell.method);
     add(formats, cell.format);
     add(activations, cell.activations);
     add(methods, cell.method);
   }
-  Recipe shared = cells.front().recipe;
+  Recipe shared = request.cells.front().recipe;
   shared.weights = shared.activations = {};
   shared.stages = {};
   shared.rules.clear();
-  for (const Rule& rule : cells.front().recipe.rules) {
+  for (const Rule& rule : request.cells.front().recipe.rules) {
     if (rule.origin != "--include") shared.rules.push_back(rule);  // whose spec is the format
   }
   return {{"crumb", CRUMB_VERSION},
@@ -64,19 +75,18 @@ Json command_of(const SweepOptions& options, const jobs::NetworkSource& source,
           {"--activations", activations},
           {"--methods", methods},
           {"cells", std::move(each)},
-          {"--data", identities(options.data)},
-          {"--tokens", options.tokens},
-          {"--valid", identities(options.measure.valid)},
-          {"--valid-tokens", options.measure.tokens},
-          {"--context", options.measure.context},
-          {"--labels",
-           identities(options.measure.labels.empty() ? std::vector<std::string>()
-                                                     : std::vector<std::string>{options.measure.labels})},
-          {"--peak", options.measure.peak.value_or(0)},
-          {"--shape", options.shapes},
-          {"--device", options.device},
-          {"--include", options.grid.recipe.include},
+          {"--data", identities(request.data)},
+          {"--tokens", request.tokens},
+          {"--valid", identities(request.valid)},
+          {"--valid-tokens", request.valid_tokens},
+          {"--context", request.context},
+          {"--labels", identities(request.labels.empty() ? std::vector<std::string>()
+                                                         : std::vector<std::string>{request.labels})},
+          {"--peak", request.peak.value_or(0)},
+          {"--shape", texts_of(request.shapes)},
+          {"--device", request.device},
+          {"--include", request.include},
           {"recipe", to_yaml(shared)}};
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

@@ -1,16 +1,16 @@
-#include "cli/sweep_measure.h"
+#include "jobs/sweep/measure.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 
 #include "base/files/text.h"
-#include "cli/graph_inputs.h"
-#include "cli/notes.h"
-#include "cli/output.h"
-#include "cli/prepare_graph.h"
-#include "cli/scored_model.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/engines/prepare_graph.h"
+#include "jobs/language/scored_model.h"
 #include "jobs/samples/calibration_data.h"
 #include "jobs/samples/read_lines.h"
 #include "jobs/samples/tokenized_text.h"
@@ -19,7 +19,7 @@
 #include "models/weight_source.h"
 #include "runtime/sentences/sentence_encoder.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
 using eval::Scores;
@@ -44,7 +44,7 @@ eval::Labels read_labels(const std::string& path) {
 /// By a graph's first output.
 class ArrayMeasure final : public Measure {
  public:
-  explicit ArrayMeasure(MeasureWish wish) : wish_(std::move(wish)), labels_(read_labels(wish_.labels)) {}
+  explicit ArrayMeasure(SweepRequest wish) : wish_(std::move(wish)), labels_(read_labels(wish_.labels)) {}
 
   Scores of_float() override { return scores(expected()); }
   Scores of(const std::string& file) override {
@@ -75,7 +75,7 @@ class ArrayMeasure final : public Measure {
 
   Outputs outputs_of(const std::string& file) const {
     const Graph graph = graph::infer_shapes(models::open_graph(file));
-    const jobs::CalibrationData data(graph, wish_.valid, "--valid");
+    const CalibrationData data(graph, wish_.valid, "--valid");
     const auto executable = prepare_on_either(graph, wish_.threads);
     Outputs all;
     for (std::size_t i = 0; i < data.files(); ++i) {
@@ -95,7 +95,7 @@ class ArrayMeasure final : public Measure {
     return all;
   }
 
-  const MeasureWish wish_;
+  const SweepRequest wish_;
   const eval::Labels labels_;
   std::optional<Outputs> expected_;
 };
@@ -103,9 +103,9 @@ class ArrayMeasure final : public Measure {
 /// As crumb embed and crumb agree.
 class SentenceMeasure final : public Measure {
  public:
-  explicit SentenceMeasure(MeasureWish wish) : wish_(std::move(wish)) {
+  explicit SentenceMeasure(SweepRequest wish) : wish_(std::move(wish)) {
     for (const std::string& file : wish_.valid) {
-      const std::vector<std::string> lines = jobs::read_lines(file);
+      const std::vector<std::string> lines = read_lines(file);
       lines_.insert(lines_.end(), lines.begin(), lines.end());
     }
     if (lines_.empty()) throw usage_error(quote_text(wish_.valid.front()) + " holds no line");
@@ -137,7 +137,7 @@ class SentenceMeasure final : public Measure {
     return encoder.embed(lines_, wish_.threads);
   }
 
-  const MeasureWish wish_;
+  const SweepRequest wish_;
   std::vector<std::string> lines_;
   std::vector<float> expected_;
 };
@@ -145,8 +145,10 @@ class SentenceMeasure final : public Measure {
 /// As crumb perplexity --baseline.
 class TextMeasure final : public Measure {
  public:
-  explicit TextMeasure(MeasureWish wish)
-      : wish_(std::move(wish)), text_(jobs::read_tokenized_text(wish_.valid.front(), terminal())) {}
+  TextMeasure(SweepRequest wish, Observer& observer)
+      : wish_(std::move(wish)),
+        observer_(observer),
+        text_(read_tokenized_text(wish_.valid.front(), observer)) {}
 
   Scores of_float() override {
     Scores scores = measured(wish_.input, nullptr);
@@ -164,14 +166,18 @@ class TextMeasure final : public Measure {
 
   Scores measured(const std::string& file, ScoredModel* baseline) const {
     ScoredModel scored(file, {}, how());
-    const auto ids = scored_ids(scored.model, text_, wish_.tokens);
-    if (baseline) check_alike(scored.model, baseline->model, "the float network", text_, ids, wish_.tokens);
+    const auto ids = scored_ids(scored.model, text_, wish_.valid_tokens);
+    if (baseline)
+      check_alike(scored.model, baseline->model, "the float network", text_, ids, wish_.valid_tokens);
     eval::PerplexityOptions options{.context = wish_.context,
                                     .first_token = scored.model.first_token(),
                                     .threads = wish_.threads,
                                     .progress = {}};
-    Progress progress("scoring", "tokens", eval::count_targets(ids.size(), options), 0);
-    options.progress = [&](std::size_t done, std::size_t) { progress.update(done, 0); };
+    const ProgressScope scope(observer_);
+    const std::size_t all = eval::count_targets(ids.size(), options);
+    options.progress = [&](std::size_t done, std::size_t) {
+      observer_.progress({.what = "scoring", .items = "tokens", .done = done, .all = all});
+    };
     const eval::Perplexity made =
         eval::measure_perplexity(ids, scored.logits, baseline ? &baseline->logits : nullptr, options);
     Scores scores{{"perplexity", made.perplexity}};
@@ -181,7 +187,8 @@ class TextMeasure final : public Measure {
     return scores;
   }
 
-  const MeasureWish wish_;
+  const SweepRequest wish_;
+  Observer& observer_;
   const std::string text_;
 };
 
@@ -191,15 +198,15 @@ void refuse_for_others(bool is_given, const std::string& flag, const std::string
 
 }  // namespace
 
-std::unique_ptr<Measure> measure_of(const jobs::NetworkSource& source, MeasureWish wish) {
+std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest wish, Observer& observer) {
   for (const std::string& path : wish.valid) {
     if (path.find('=') == std::string::npos && !std::filesystem::exists(path))
       throw usage_error("--valid " + quote_text(path) + ": no such file or folder");
   }
-  const auto texts = std::ranges::count_if(wish.valid, jobs::names_text);
+  const auto texts = std::ranges::count_if(wish.valid, names_text);
   const bool is_sentences = texts > 0 && source.checkpoint() && models::is_encoder(source.graph);
   const bool is_language = texts > 0 && !is_sentences;
-  refuse_for_others(!is_language && wish.tokens > 0, "--valid-tokens", "a language model's text");
+  refuse_for_others(!is_language && wish.valid_tokens > 0, "--valid-tokens", "a language model's text");
   refuse_for_others(!is_language && wish.context > 0, "--context", "a language model's text");
   if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(wish));
   refuse_for_others(!wish.labels.empty(), "--labels", "networks that are measured on arrays");
@@ -214,7 +221,7 @@ std::unique_ptr<Measure> measure_of(const jobs::NetworkSource& source, MeasureWi
   refuse_for_others(wish.peak.has_value(), "--peak", "networks whose psnr is measured");
   constexpr std::size_t kContext = 1024;  // as crumb perplexity has it
   if (wish.context == 0) wish.context = kContext;
-  return std::make_unique<TextMeasure>(std::move(wish));
+  return std::make_unique<TextMeasure>(std::move(wish), observer);
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

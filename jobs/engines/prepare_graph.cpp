@@ -1,10 +1,10 @@
-#include "cli/prepare_graph.h"
+#include "jobs/engines/prepare_graph.h"
 
-#include "cli/graph_inputs.h"
-#include "jobs/open_engine.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/engines/open_engine.h"
 #include "runtime/engine.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph, int threads,
                                                       runtime::Promise promise) {
@@ -13,8 +13,8 @@ std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph,
 
 std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const std::string& device,
                                                        int threads) {
-  jobs::open_engine_device().use(device, threads);
-  return jobs::open_engine().prepare(for_libtorch(std::move(graph)));
+  open_engine_device().use(device, threads);
+  return open_engine().prepare(for_libtorch(std::move(graph)));
 }
 
 std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads) {
@@ -25,4 +25,4 @@ std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, 
   }
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

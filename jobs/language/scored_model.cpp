@@ -1,8 +1,8 @@
-#include "cli/scored_model.h"
+#include "jobs/language/scored_model.h"
 
 #include "base/error.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 using runtime::LanguageModel;
 using text::TokenId;
@@ -48,4 +48,4 @@ void check_alike(const LanguageModel& model, const LanguageModel& other, const s
     throw Error("the tokenizer of " + name + " cuts the text into other tokens than the model's");
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

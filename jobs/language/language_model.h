@@ -1,13 +1,12 @@
-// What verbs that run language models have in common.
+// Language models, opened from what people have.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/language/language_model.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 /// What a model is opened with.
 struct ModelWishes {
@@ -19,7 +18,4 @@ struct ModelWishes {
 /// A Hugging Face folder, a GGUF file or a packed file of a decoder. Throws Error, which names it.
 runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes = {});
 
-/// --kv-cache, --adapter, --without-adapters.
-void add_model_flags(CLI::App& verb, ModelWishes& wishes);
-
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

@@ -1,0 +1,18 @@
+// Flags of verbs that run language models.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "jobs/language/language_model.h"
+
+namespace crumb::cli {
+
+/// --adapter.
+void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths);
+
+/// --kv-cache, --adapter, --without-adapters.
+void add_model_flags(CLI::App& verb, jobs::ModelWishes& wishes);
+
+}  // namespace crumb::cli

@@ -1,0 +1,109 @@
+#include "jobs/sweep.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "base/files/inputs.h"
+#include "base/files/output_place.h"
+#include "base/files/text.h"
+#include "jobs/network_quantization.h"
+#include "jobs/sweep/cell.h"
+#include "jobs/sweep/command.h"
+#include "jobs/sweep/folder.h"
+#include "jobs/sweep/measure.h"
+#include "quant/checkpoint/checkpoint_run.h"
+
+namespace crumb::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using eval::GridRow;
+
+std::string names_of(const eval::Scores& scores) {
+  std::string names;
+  for (const auto& [name, value] : scores) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+/// Of accuracy, and without labels, agreement.
+const eval::Metric& metric_of(const SweepRequest& request, const eval::Scores& scores) {
+  const std::string name =
+      request.metric == "accuracy" && !scores.contains("accuracy") ? "agreement" : request.metric;
+  if (!scores.contains(name))
+    throw usage_error("--metric " + request.metric + " is not known of " + quote_text(request.input) +
+                      "; what is measured there is " + names_of(scores));
+  return eval::metric_named(name);
+}
+
+/// What follows from other fields.
+SweepRequest completed(SweepRequest request, Notes& notes) {
+  if (!request.valid.empty()) return request;
+  if (request.data.empty())
+    throw usage_error("sweep needs --data, samples like those that the network will see, or --valid");
+  request.valid = request.data;
+  notes.say("what is scored are the samples of --data, which codes are made for; --valid names others");
+  return request;
+}
+
+/// Before anything is read.
+void claim(const SweepRequest& request) {
+  std::vector<fs::path> inputs{request.input};
+  if (!request.labels.empty()) inputs.emplace_back(request.labels);
+  for (const std::vector<std::string>* wishes : {&request.data, &request.valid}) {
+    for (const std::string& wish : *wishes) {
+      inputs.emplace_back(wish);
+      inputs.emplace_back(wish.substr(wish.find('=') + 1));
+    }
+  }
+  check_output_folder(request.output);
+  for (const char* name : kSweepFiles) {
+    refuse_overwriting_inputs(inputs, fs::path(request.output) / name);
+    announce_output(fs::path(request.output) / name);
+  }
+}
+
+/// Nothing, too, where the file is another cell's.
+std::optional<GridRow> finished_row(const SweepFolder& folder, std::size_t number, const SweepCell& cell,
+                                    bool wants_file) {
+  auto row = folder.finished(number, wants_file);
+  const bool is_its =
+      row && row->format == cell.format && row->activations == cell.activations && row->method == cell.method;
+  return is_its ? row : std::nullopt;
+}
+
+}  // namespace
+
+eval::GridTable sweep(const SweepRequest& asked, SweepObserver& observer) {
+  const InputWatch watch;
+  for (const SweepCell& cell : asked.cells) refuse_training_fields(cell.recipe);
+  refuse_packed(asked.input);
+  Notes notes(observer);
+  const SweepRequest request = completed(asked, notes);
+  claim(request);
+  const NetworkSource source = open_network(request.input, "it is to be measured", notes);
+  const std::unique_ptr<Measure> measure = measure_of(source, request, observer);
+  SweepFolder folder(request.output, command_of(request, source), request.restart);
+  const SweptNetwork network(request, source, *measure, observer);
+
+  std::vector<GridRow> rows;
+  const auto finished_float = folder.finished(0, false);
+  rows.push_back(finished_float ? *finished_float : network.float_row());
+  const eval::Metric& metric = metric_of(request, rows.front().scores);
+  if (!finished_float) folder.keep(0, rows.front());
+  const auto table_of = [&](std::vector<GridRow> of) {
+    return eval::grid_table(request.input, metric, eval::cost_named(request.against), std::move(of));
+  };
+  observer.row(table_of({rows.back()}));
+  for (std::size_t i = 0; i < request.cells.size(); ++i) {
+    const SweepCell& cell = request.cells[i];
+    const auto finished = finished_row(folder, i + 1, cell, request.keep_files);
+    rows.push_back(finished ? *finished : network.row(cell, folder.file_of(i + 1)));
+    if (!finished) folder.keep(i + 1, rows.back());
+    observer.row(table_of({rows.back()}));
+  }
+  eval::GridTable table = table_of(std::move(rows));
+  folder.write(table);
+  return table;
+}
+
+}  // namespace crumb::jobs

@@ -1,0 +1,58 @@
+// One network quantized in many ways, and what each is worth: what crumb sweep does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "eval/grid_table.h"
+#include "jobs/observer.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::jobs {
+
+struct SweepCell {
+  std::string format, activations, method;  ///< as tables call them
+  Recipe recipe;
+};
+
+struct SweepRequest {
+  std::string input;   ///< an ONNX network, or a checkpoint of a known architecture
+  std::string output;  ///< the folder for sweep.json, sweep.csv, sweep.svg and the finished cells
+  std::vector<SweepCell> cells;
+  std::vector<std::string> data;  ///< samples for methods and activations (jobs/quantize.h)
+  std::size_t tokens = 0;         ///< of a text as data; 0: all
+  std::string device;             ///< where samples for methods run
+  std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs, for costs; open sizes are 1
+  std::vector<std::string> include;  ///< patterns whose spec is the format, for the folder's record
+
+  // What is measured.
+  std::vector<std::string> valid;   ///< arrays, sentences or a text; none: those of data
+  std::string labels;               ///< of arrays: classes, or numbers as they should be; "": none
+  std::size_t valid_tokens = 0;     ///< of a language model's text; 0: all
+  std::size_t context = 0;          ///< tokens of its windows; 0: 1024
+  std::optional<double> peak;       ///< of a psnr
+  std::string metric = "accuracy";  ///< of the table; without labels: agreement with the float network
+  std::string against = "bits";     ///< of the front
+
+  // Running.
+  int threads = 0;  ///< 0: those the machine has; the number never changes the result
+  bool keep_files = false;
+  bool restart = false;  ///< what another request left in the folder is dropped
+};
+
+class SweepObserver : public Observer {
+ public:
+  /// The next row, the float network's first: a table of it alone.
+  virtual void row([[maybe_unused]] const eval::GridTable& table) {}
+};
+
+/// Goes on behind the last finished cell where the folder has cells of the same request. What cannot be done
+/// is a row that failed and says why. Throws Error, of kind kUsage where the request contradicts itself or
+/// the input; Interrupted.
+eval::GridTable sweep(const SweepRequest& request, SweepObserver& observer);
+
+}  // namespace crumb::jobs
