@@ -58,7 +58,7 @@ foreach(_room ${_rooms})
     REGEX "jobs/" EXCLUDE)
 endforeach()
 install(FILES ptq/stages.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/ptq)
-install(FILES jobs/quantize.h jobs/observer.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/jobs)
+install(FILES jobs/quantize.h jobs/sweep.h jobs/observer.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/jobs)
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 
 # crumb_graph needs the ONNX library, which is built for Crumb and found nowhere else.

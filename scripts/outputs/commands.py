@@ -123,8 +123,8 @@ TO_FOLDERS, TO_GRAPHS = ["hf", "compressed-tensors"], ["qonnx", "qcdq", "packed"
 PACKED = {
     "groups": (["--weights", "int4:group=32", "--embeddings", "int8:channel:scale=f16"], ["gguf", *TO_FOLDERS, *TO_GRAPHS]),
     "tiles": (["--weights", "int3:group=16", "--embeddings", "int6:group=16", "--layout", "tiles", "--zstd", "3"], TO_FOLDERS),
-    "cache": (["--weights", "int8:channel", "--embeddings", "keep", "--kv-cache", "int4:rotate"], [*TO_FOLDERS, *TO_GRAPHS]),
-    "floats": (["--weights", "nvfp4", "--kv-cache", "e4m3fn"], [*TO_FOLDERS, "float"]),
+    "cache": (["--weights", "int8:channel", "--embeddings", "keep", "--kv-cache", "int4:rotate"], [*TO_FOLDERS, "qonnx", "packed"]),
+    "floats": (["--weights", "nvfp4", "--kv-cache", "e4m3fn"], TO_FOLDERS),
     "gguf": (["--scheme", "gguf:q4_0", "--embeddings", "gguf:q8_0"], ["gguf"]),
     "tokens": (["--weights", "int4:group=16", "--activations", "int8:token", "--kv-cache", "int8"], ["qonnx", "packed"]),
     "tensors": (["--scheme", "W8A8", "--data", "train.txt"], TO_GRAPHS),
@@ -264,7 +264,7 @@ def recovery():
         yield ["generate", model, "--adapter", "recovered/adapter", "--prompt", "Bread is", "--tokens", "12", "--json"]
     yield ["merge", "decoder", "--adapter", "recovered/adapter", "-o", "merged_floats"]
     yield ["quantize", "decoder", "-o", "low_rank.crumb", "--weights", "int2h:group=16", "--stages", "low_rank:rank=4:iterations=2"]
-    yield ["recover", "low_rank.crumb", "-o", "kept", "--baseline", "decoder", "--data", "train.txt", "--init", "kept", "--steps", "4", *how]
+    yield ["recover", "low_rank.crumb", "-o", "kept", "--data", "train.txt", "--init", "kept", "--steps", "4", *how]
     yield ["export", "recovered/model.crumb", "--to", "packed", "--without-adapters", "-o", "recovered_base.crumb"]
     yield ["merge", "recovered/model.crumb", "-o", "merged.crumb"]
     yield ["export", "recovered/model.crumb", "--to", "adapter", "-o", "adapter_peft"]

@@ -37,7 +37,7 @@ def test_a_wrong_comment_is_an_error(repo, pages, tmp_path):
         shutil.copy(repo / name, tmp_path / name)
     for name in ["formats", "quant", "text", "graph", "analysis", "models", "runtime", "ptq", "export", "libtorch", "qat", "base"]:
         (tmp_path / name).mkdir(exist_ok=True)
-    for header in ("ptq/stages.h", "jobs/quantize.h", "jobs/observer.h"):
+    for header in ("ptq/stages.h", "jobs/quantize.h", "jobs/sweep.h", "jobs/observer.h", "eval/grid_table.h", "eval/output_scores.h"):
         (tmp_path / header).parent.mkdir(exist_ok=True)
         shutil.copy(repo / header, tmp_path / header)
     done = subprocess.run([tmp_path / "scripts/docs"], capture_output=True, text=True)
