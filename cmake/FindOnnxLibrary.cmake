@@ -21,7 +21,7 @@ include(FindPackageHandleStandardArgs)
 # Lite messages: full ones are registered by name in libprotobuf, which a program and libcrumb_engine.so, each with messages
 # of its own, would do twice.
 if(OnnxLibrary_INCLUDE_DIR)
-  file(STRINGS ${OnnxLibrary_INCLUDE_DIR}/onnx/onnx-ml.pb.h _lite REGEX MessageLite LIMIT_COUNT 1)
+  file(STRINGS ${OnnxLibrary_INCLUDE_DIR}/onnx/onnx-ml.pb.h _lite REGEX "public .*::MessageLite" LIMIT_COUNT 1)
   if(NOT _lite)
     set(OnnxLibrary_INCLUDE_DIR OnnxLibrary_INCLUDE_DIR-NOTFOUND)
     message(STATUS "the ONNX library in ${_root} is of an earlier scripts/setup: run it again")
