@@ -14,17 +14,18 @@
 #include "cli/model_flags.h"
 #include "cli/notes.h"
 #include "cli/output.h"
-#include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "export/folder/merged_source.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "jobs/folder_files.h"
 #include "jobs/language/adapter_files.h"
 #include "jobs/packed_files.h"
 #include "models/configured_network.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "training/run_folder.h"
 
 namespace crumb::cli {
 namespace {
@@ -111,10 +112,10 @@ void merge_and_train(const MergeFlags& flags, const TensorSource& source, const 
     throw usage_error(quote_text(flags.model) +
                       " has its matrices in floats, into which adapters go exactly: there is nothing "
                       "to train; --weights SPEC quantizes them");
-  std::vector<std::string> inputs{flags.model, flags.training.data, flags.training.valid,
-                                  flags.training.training.teacher_logits};
+  std::vector<std::filesystem::path> inputs{flags.model, flags.training.data, flags.training.valid,
+                                            flags.training.training.teacher_logits};
   inputs.insert(inputs.end(), flags.adapters.begin(), flags.adapters.end());
-  refuse_training_over(inputs, flags.output);
+  jobs::claim_folder_files(inputs, flags.output, training::kLanguageFiles);
   std::map<std::string, std::string> files = merged_files(flags, source, merged);
   const Json report =
       train_merged(flags.training, std::move(adapted), std::move(merged), std::move(files), flags.output);

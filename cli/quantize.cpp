@@ -25,12 +25,10 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
-#include "formats/crumb_file/writer.h"
 #include "jobs/network_quantization.h"
 #include "jobs/quantize_json.h"
 #include "jobs/quantize_parts.h"
 #include "models/checkpoint_graph.h"
-#include "quant/checkpoint/run_journal.h"
 
 namespace crumb::cli {
 namespace {
@@ -283,19 +281,32 @@ void quantize_layers_by_target(const QuantizeOptions& options, const Wish& wish)
   quantize_as_chosen(options, choice.recipe, assignment_json(choice, options.target.target));
 }
 
+/// What the flags say of any request, but for the recipe.
+jobs::QuantizeRequest plain_request(const QuantizeOptions& options) {
+  jobs::QuantizeRequest request{.input = options.input,
+                                .output = options.output,
+                                .recipe = {},
+                                .key = options.key,
+                                .data = {},
+                                .device = {},
+                                .shapes = {},
+                                .threads = options.threads,
+                                .memory = memory_of(options),
+                                .dry_run = options.dry_run,
+                                .resume = options.resume,
+                                .read_files = {}};
+  if (!options.recipe.recipe.empty()) request.read_files.emplace_back(options.recipe.recipe);
+  return request;
+}
+
 /// Before anything is read.
 void claim_outputs(const QuantizeOptions& options) {
   if (options.output.empty() || options.dry_run) return;
-  std::vector<std::filesystem::path> inputs{options.input, options.recipe.recipe};
-  for (const std::string& data : options.graph.data) {
-    inputs.emplace_back(data);
-    inputs.emplace_back(data.substr(data.find('=') + 1));
-  }
-  refuse_overwriting_inputs(inputs, options.output);
-  claim_output(options.output, options.resume ? LeftOver::kContinue : LeftOver::kDiscard,
-               {RunJournal::path_of(options.output)});
+  jobs::QuantizeRequest request = plain_request(options);
+  request.data = options.graph.data;
+  jobs::claim_output_of(request);
   if (options.target.target.empty()) return;
-  refuse_overwriting_inputs(inputs, recipe_beside(options.output));
+  refuse_overwriting_inputs(jobs::inputs_of(request), recipe_beside(options.output));
   claim_output(recipe_beside(options.output));
 }
 
@@ -315,20 +326,9 @@ void quantize_verb(const QuantizeOptions& options) {
   const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
   if (options.target.sensitivity != "error")
     throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");
-  jobs::QuantizeRequest request{.input = options.input,
-                                .output = options.output,
-                                .recipe = wish ? Recipe{} : recipe_of(options.recipe),
-                                .as = jobs::QuantizeRequest::As::kTensors,
-                                .key = options.key,
-                                .data = {},
-                                .device = {},
-                                .shapes = {},
-                                .threads = options.threads,
-                                .memory = memory_of(options),
-                                .dry_run = options.dry_run,
-                                .resume = options.resume,
-                                .read_files = {}};
-  if (!options.recipe.recipe.empty()) request.read_files.emplace_back(options.recipe.recipe);
+  jobs::QuantizeRequest request = plain_request(options);
+  request.as = jobs::QuantizeRequest::As::kTensors;
+  if (!wish) request.recipe = recipe_of(options.recipe);
   refuse_without_output(options);
   const double start = now_seconds();
   Outcome outcome;

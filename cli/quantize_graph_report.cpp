@@ -1,7 +1,6 @@
 #include "cli/quantize_graph_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <map>
 
@@ -13,17 +12,6 @@ namespace {
 
 using graph::PlannedConstant;
 using graph::PlannedEdge;
-
-double fraction(const graph::EdgeUse& use) {
-  return use.values == 0 ? 0 : static_cast<double>(use.saturated) / static_cast<double>(use.values);
-}
-
-bool is_finite(const graph::OutputAgreement& output) {
-  return output.not_finite + output.not_finite_before == 0;
-}
-
-/// What a quantizer leaves of the outputs by itself.
-double sqnr_db(double noise_over_signal) { return -10 * std::log10(noise_over_signal); }
 
 /// Of a stage that rounds: what each layer loses either way.
 std::string losses_of(const ptq::StageReport& stage) {
@@ -78,8 +66,8 @@ void print_edges(const jobs::QuantizeReport& report) {
     rows.push_back({edge.value, edge.wanted_by, edge.spec.to_string(), known ? number(edge.scale) : "-",
                     known ? number(edge.zero_point) : "-", seen ? number(edge.least) : "-",
                     seen ? number(edge.greatest) : "-",
-                    report.comparison ? fixed(100 * fraction(report.comparison->edges[i]), 4) : "-",
-                    edge.cost ? fixed(sqnr_db(*edge.cost), 1) : "-"});
+                    report.comparison ? fixed(100 * report.comparison->edges[i].share_saturated(), 4) : "-",
+                    edge.cost ? fixed(sqnr_of(*edge.cost), 1) : "-"});
   }
   std::cout << "\n";
   print_table(rows);
@@ -115,7 +103,7 @@ void print(const jobs::QuantizeReport& report) {
     std::cout << "\n";
     for (const graph::OutputAgreement& output : report.comparison->outputs) {
       std::cout << "output " << printable(output.output) << ": ";
-      if (!is_finite(output)) {
+      if (!output.is_finite()) {
         std::cout << output.not_finite << " of " << count_text(output.values, "number")
                   << " are inf or NaN, in the float network " << output.not_finite_before << "\n";
         continue;

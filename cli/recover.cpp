@@ -12,11 +12,11 @@
 #include "cli/output.h"
 #include "cli/same_network.h"
 #include "cli/threads_flag.h"
-#include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "graph/adapters.h"
 #include "jobs/checkpoint_notes.h"
 #include "jobs/engines/open_engine.h"
+#include "jobs/folder_files.h"
 #include "jobs/packed_files.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
@@ -24,6 +24,7 @@
 #include "models/weight_source.h"
 #include "quant/tensor_source.h"
 #include "training/language_run.h"
+#include "training/run_folder.h"
 
 namespace crumb::cli {
 namespace {
@@ -114,8 +115,9 @@ graph::Graph open_baseline(const std::string& path, const std::map<std::string, 
 }
 
 void recover_verb(const RecoverFlags& flags) {
-  refuse_training_over({flags.model, flags.baseline, flags.data, flags.valid, flags.training.teacher_logits},
-                       flags.output);
+  jobs::claim_folder_files(
+      {flags.model, flags.baseline, flags.data, flags.valid, flags.training.teacher_logits}, flags.output,
+      training::kLanguageFiles);
   const TensorSource source = TensorSource::open(flags.model);
   graph::Graph base = models::open_graph(flags.model);
   const bool is_encoder = models::is_encoder(base);

@@ -29,35 +29,19 @@ struct SweepFlags {
   bool json = false;
 };
 
-/// Prints rows as they come.
-class RowPrinter final : public jobs::SweepObserver {
- public:
-  RowPrinter(const std::vector<jobs::SweepCell>& cells, bool is_silent)
-      : cells_(cells), is_silent_(is_silent) {}
-  void note(const std::string& text) override { terminal().note(text); }
-  void warning(const std::string& text) override { terminal().warning(text); }
-  void progress(const jobs::Progress& now) override { terminal().progress(now); }
-  void done() override { terminal().done(); }
-  void row(const eval::GridTable& table) override {
-    if (is_silent_) return;
-    if (!lines_) lines_.emplace(cells_, table);
-    lines_->print(table, 0);
-  }
-
- private:
-  const std::vector<jobs::SweepCell>& cells_;
-  const bool is_silent_;
-  std::optional<RowLines> lines_;
-};
-
 void sweep_verb(const SweepFlags& flags) {
   jobs::SweepRequest request = flags.request;
   request.cells = sweep_cells(flags.grid);
   request.include = flags.grid.recipe.include;
   request.shapes = read_shapes(flags.shapes);
   if (flags.peak > 0) request.peak = flags.peak;
-  RowPrinter printer(request.cells, flags.json);
-  const eval::GridTable table = jobs::sweep(request, printer);
+  std::optional<RowLines> lines;
+  const auto print_row = [&](const eval::GridTable& row) {
+    if (!lines) lines.emplace(request.cells, row);
+    lines->print(row, 0);
+  };
+  const eval::GridTable table =
+      jobs::sweep(request, terminal(), flags.json ? jobs::RowSink() : jobs::RowSink(print_row));
   if (flags.json) {
     print_json(eval::json_of(table));
   } else {

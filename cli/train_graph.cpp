@@ -4,7 +4,8 @@
 #include "cli/train.h"
 #include "cli/train_network.h"
 #include "cli/train_own.h"
-#include "cli/training_inputs.h"
+#include "jobs/folder_files.h"
+#include "training/run_folder.h"
 
 namespace crumb::cli {
 namespace {
@@ -17,10 +18,10 @@ struct GraphOptions {
 
 void train_graph_verb(const CLI::App& verb, const GraphOptions& options) {
   check_network_training_flags(verb, options.how);
-  std::vector<std::string> inputs{options.model, options.own.data, options.own.labels};
+  std::vector<std::filesystem::path> inputs{options.model, options.own.data, options.own.labels};
   inputs.insert(inputs.end(), options.own.valid.begin(), options.own.valid.end());
-  refuse_training_over(inputs, options.how.output,
-                       options.how.float_only ? training::kFloatFiles : training::kTaskFiles);
+  jobs::claim_folder_files(inputs, options.how.output,
+                           options.how.float_only ? training::kFloatFiles : training::kTaskFiles);
   train_network(options.how, {.task = std::string(tasks::kOwnTask),
                               .own = read_own_network(options.model, options.own),
                               .network = {},

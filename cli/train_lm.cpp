@@ -14,7 +14,6 @@
 #include "cli/output.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/same_network.h"
-#include "cli/training_inputs.h"
 #include "cli/training_start.h"
 #include "cli/usual_rate.h"
 #include "graph/adapters.h"
@@ -22,6 +21,7 @@
 #include "graph/qonnx/quantized_constants.h"
 #include "jobs/checkpoint_notes.h"
 #include "jobs/engines/open_engine.h"
+#include "jobs/folder_files.h"
 #include "jobs/packed_files.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
@@ -282,8 +282,8 @@ void train_language_model(const LanguageWish& wish) {
     throw usage_error("--block-wise learns from a float network's layers, and --from-scratch has none");
   if (is_fresh && is_drawn(wish.data))
     throw usage_error("--data " + wish.data + " is drawn from a float network, and --from-scratch has none");
-  refuse_training_over({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
-                       wish.output);
+  jobs::claim_folder_files({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
+                           wish.output, training::kLanguageFiles);
   Recipe recipe = language_recipe(wish.recipe, wish.task);
   const tasks::LanguageLoss loss = loss_of(wish);
   Beginning beginning = beginning_of(wish);

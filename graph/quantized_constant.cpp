@@ -38,8 +38,8 @@ void flat_levels(const RowDecoder& decoder, const QuantizedTensor& tensor, std::
   }
 }
 
-/// Elements [first, first + to.size()) of a constant. decode(first, out) gives those of its tensor, whose outputs come
-/// first; it is called from several threads.
+/// Elements [first, first + to.size()) of a constant. decode(first, out) gives those of its tensor, whose
+/// outputs come first; it is called from several threads.
 template <class Decode>
 void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to,
                    const Decode& decode) {

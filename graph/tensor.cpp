@@ -102,10 +102,8 @@ class Tensor::Unread {
  public:
   using ReadPart = std::function<void(std::uint64_t, std::span<std::byte>)>;
 
-  Unread(std::int64_t size, std::function<std::vector<float>()> read)
-      : size_(size),
-        bytes_(static_cast<std::uint64_t>(size) * sizeof(float)),
-        read_floats_(std::move(read)) {}
+  Unread(std::int64_t size, std::uint64_t bytes, std::function<std::vector<float>()> read)
+      : size_(size), bytes_(bytes), read_floats_(std::move(read)) {}
   Unread(std::int64_t size, std::uint64_t bytes, std::function<std::vector<std::byte>()> read)
       : size_(size), bytes_(bytes), read_bytes_(std::move(read)) {}
   Unread(std::int64_t size, std::uint64_t bytes, ReadPart read)
@@ -174,33 +172,28 @@ class Tensor::Unread {
   std::optional<HeldBytes> kept_;  ///< never changed once it is there
 };
 
-Tensor Tensor::unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read) {
+template <class Read>
+Tensor Tensor::read_later(ElementType type, std::vector<std::int64_t> shape, Read read) {
   Tensor made;
-  made.type_ = ElementType::kFloat;
+  made.type_ = type;
+  made.size_ = count_elements(shape).take();
   made.shape_ = std::move(shape);
-  made.size_ = count_elements(made.shape_).take();
-  made.unread_ = std::make_shared<Unread>(made.size_, std::move(read));
+  made.unread_ = std::make_shared<Unread>(made.size_, packed_bytes(type, made.size_).take(), std::move(read));
   return made;
+}
+
+Tensor Tensor::unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read) {
+  return read_later(ElementType::kFloat, std::move(shape), std::move(read));
 }
 
 Tensor Tensor::unread(ElementType type, std::vector<std::int64_t> shape,
                       std::function<std::vector<std::byte>()> read) {
-  Tensor made;
-  made.type_ = type;
-  made.shape_ = std::move(shape);
-  made.size_ = count_elements(made.shape_).take();
-  made.unread_ = std::make_shared<Unread>(made.size_, packed_bytes(type, made.size_).take(), std::move(read));
-  return made;
+  return read_later(type, std::move(shape), std::move(read));
 }
 
 Tensor Tensor::in_parts(ElementType type, std::vector<std::int64_t> shape,
                         std::function<void(std::uint64_t first, std::span<std::byte> to)> read) {
-  Tensor made;
-  made.type_ = type;
-  made.shape_ = std::move(shape);
-  made.size_ = count_elements(made.shape_).take();
-  made.unread_ = std::make_shared<Unread>(made.size_, packed_bytes(type, made.size_).take(), std::move(read));
-  return made;
+  return read_later(type, std::move(shape), std::move(read));
 }
 
 bool Tensor::gives_parts() const { return !unread_ || unread_->gives_parts(); }
@@ -225,6 +218,15 @@ HeldBytes Tensor::held() const { return unread_ ? unread_->held() : HeldBytes(by
 
 bool Tensor::shares_with(const Tensor& other) const {
   return unread_ ? unread_ == other.unread_ : bytes_ && bytes_ == other.bytes_;
+}
+
+PartReader::PartReader(const Tensor& tensor) : tensor_(tensor) {
+  if (!tensor.gives_parts()) whole_ = tensor.held();
+}
+
+void PartReader::read(std::uint64_t first, std::span<std::byte> to) const {
+  if (!whole_) return tensor_.read(first, to);
+  std::ranges::copy(whole_->bytes().subspan(first, to.size()), to.begin());
 }
 
 std::vector<std::int64_t> Tensor::to_ints() const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,7 +44,8 @@ class Tensor {
   /// The same of any type, as bytes() has them.
   static Tensor unread(ElementType type, std::vector<std::int64_t> shape,
                        std::function<std::vector<std::byte>()> read);
-  /// The same, read a part at a time: `read` fills `to` with the bytes from `first` on, whole elements of them.
+  /// The same, read a part at a time: `read` fills `to` with the bytes from `first` on, whole elements of
+  /// them.
   static Tensor in_parts(ElementType type, std::vector<std::int64_t> shape,
                          std::function<void(std::uint64_t first, std::span<std::byte> to)> read);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
@@ -58,7 +60,8 @@ class Tensor {
   std::uint64_t byte_count() const;  ///< how many those are, which reads nothing
   bool is_unread() const;            ///< its values lie elsewhere, and bytes() was not called
   bool gives_parts() const;          ///< read() of a part does not read the whole
-  /// Copies the bytes [first, first + to.size()), whole elements of them, into `to`, which is aligned for elements.
+  /// Copies the bytes [first, first + to.size()), whole elements of them, into `to`, which is aligned for
+  /// elements.
   void read(std::uint64_t first, std::span<std::byte> to) const;
 
   /// Whether it shares its elements with the other, which is said without reading either.
@@ -75,6 +78,9 @@ class Tensor {
   bool operator==(const Tensor& other) const;  ///< type, shape and bytes
 
  private:
+  template <class Read>
+  static Tensor read_later(ElementType type, std::vector<std::int64_t> shape, Read read);
+
   ElementType type_ = ElementType::kUnknown;
   std::vector<std::int64_t> shape_;
   class Unread;
@@ -82,6 +88,17 @@ class Tensor {
   std::int64_t size_ = 0;
   std::shared_ptr<const std::vector<std::byte>> bytes_;
   std::shared_ptr<Unread> unread_;  ///< instead of bytes
+};
+
+/// Reads a tensor part by part, and the whole once where it does not give parts.
+class PartReader {
+ public:
+  explicit PartReader(const Tensor& tensor);
+  void read(std::uint64_t first, std::span<std::byte> to) const;  ///< as Tensor::read
+
+ private:
+  Tensor tensor_;
+  std::optional<HeldBytes> whole_;
 };
 
 /// Elements of a shape; a Failure where a size is negative or the product does not fit.

@@ -9,6 +9,7 @@
 #include "base/seconds.h"
 #include "jobs/network_quantization.h"
 #include "jobs/quantize_parts.h"
+#include "jobs/samples/calibration_data.h"
 #include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_journal.h"
@@ -24,18 +25,28 @@ double numbers_of(const TensorReport& tensor) {
   return numbers;
 }
 
-bool asks_for_network(const QuantizeRequest& request) {
-  return !request.data.empty() || !request.device.empty() || !request.shapes.empty() || request.opset != 0 ||
-         request.form != exporting::Form::kQonnx || request.profile != exporting::Profile::kQonnx ||
-         request.keeps_io_types || request.float32_io || !graph_field_of(request.recipe).empty();
+/// Beside the recipe.
+bool has_network_options(const QuantizeRequest& request) {
+  return !request.data.empty() || request.tokens > 0 || !request.device.empty() || !request.shapes.empty() ||
+         request.opset != 0 || request.form != exporting::Form::kQonnx ||
+         request.profile != exporting::Profile::kQonnx || request.keeps_io_types || request.float32_io;
 }
 
-/// Before anything is read.
-void claim(const QuantizeRequest& request) {
-  if (request.output.empty() || request.dry_run) return;
-  refuse_overwriting_inputs(inputs_of(request), request.output);
-  claim_output(request.output, request.resume ? LeftOver::kContinue : LeftOver::kDiscard,
-               {RunJournal::path_of(request.output)});
+/// What says nothing of what the request is taken for.
+void refuse_for_the_other(const QuantizeRequest& request, bool is_network) {
+  if (is_network && !request.key.empty())
+    throw usage_error("a key is for checkpoints, and " + quote_text(request.input) +
+                      " is taken for a network");
+  if (is_network && request.data.empty() && (request.tokens > 0 || !request.device.empty()))
+    throw usage_error("tokens and a device are of samples, and no data are given");
+  if (is_network) return;
+  if (has_network_options(request))
+    throw usage_error(
+        "data, tokens, device, form, profile, opset, shapes and types of inputs are for networks, and " +
+        quote_text(request.input) + " is taken for a checkpoint's tensors");
+  if (std::filesystem::path(request.output).extension() == ".onnx")
+    throw usage_error("the output " + quote_text(request.output) +
+                      ": tensors are written as a packed file (.crumb)");
 }
 
 }  // namespace
@@ -43,11 +54,15 @@ void claim(const QuantizeRequest& request) {
 std::vector<fs::path> inputs_of(const QuantizeRequest& request) {
   std::vector<fs::path> inputs{request.input};
   std::ranges::copy(request.read_files, std::back_inserter(inputs));
-  for (const std::string& data : request.data) {
-    inputs.emplace_back(data);
-    inputs.emplace_back(data.substr(data.find('=') + 1));
-  }
+  add_sample_paths(request.data, inputs);
   return inputs;
+}
+
+void claim_output_of(const QuantizeRequest& request) {
+  if (request.output.empty() || request.dry_run) return;
+  refuse_overwriting_inputs(inputs_of(request), request.output);
+  claim_output(request.output, request.resume ? LeftOver::kContinue : LeftOver::kDiscard,
+               {RunJournal::path_of(request.output)});
 }
 
 bool is_network_file(const std::string& path) {
@@ -58,16 +73,19 @@ bool is_network_file(const std::string& path) {
 bool is_of_network(const QuantizeRequest& request) {
   if (request.as != QuantizeRequest::As::kWhatIsAsked) return request.as == QuantizeRequest::As::kNetwork;
   return is_network_file(request.input) ||
-         (models::is_checkpoint(request.input) && asks_for_network(request));
+         (models::is_checkpoint(request.input) &&
+          (has_network_options(request) || !graph_field_of(request.recipe).empty()));
 }
 
 QuantizeReport quantize(const QuantizeRequest& request, Observer& observer) {
   const InputWatch watch;
-  claim(request);
+  claim_output_of(request);
   refuse_packed(request.input);
+  const bool is_network = is_of_network(request);
+  refuse_for_the_other(request, is_network);
   const double start = now_seconds();
   QuantizeReport report =
-      is_of_network(request) ? quantize_network(request, observer) : quantize_tensors(request, observer);
+      is_network ? quantize_network(request, observer) : quantize_tensors(request, observer);
   if (!request.dry_run) report.seconds = now_seconds() - start;
   return report;
 }

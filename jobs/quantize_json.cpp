@@ -1,6 +1,5 @@
 #include "jobs/quantize_json.h"
 
-#include <cmath>
 #include <optional>
 
 #include "base/json/numbers.h"
@@ -11,14 +10,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using graph::PlannedConstant;
 using graph::PlannedEdge;
-
-double fraction(const graph::EdgeUse& use) {
-  return use.values == 0 ? 0 : static_cast<double>(use.saturated) / static_cast<double>(use.values);
-}
-
-bool is_finite(const graph::OutputAgreement& output) {
-  return output.not_finite + output.not_finite_before == 0;
-}
 
 Json totals_json(const QuantizeReport& report) {
   const bool is_known = !report.foreseen, is_foreseen_of_tensors = report.foreseen && !report.is_network;
@@ -55,9 +46,6 @@ Json constant_json(const PlannedConstant& constant, const TensorReport& tensor) 
   return json;
 }
 
-/// What a quantizer leaves of the outputs by itself.
-double sqnr_db(double noise_over_signal) { return -10 * std::log10(noise_over_signal); }
-
 Json edge_json(const QuantizeReport& report, std::size_t i) {
   const PlannedEdge& edge = report.plan.edges[i];
   Json json{{"value", edge.value},
@@ -72,8 +60,8 @@ Json edge_json(const QuantizeReport& report, std::size_t i) {
   json["min"] = seen ? json_number(static_cast<double>(edge.least)) : Json(nullptr);
   json["max"] = seen ? json_number(static_cast<double>(edge.greatest)) : Json(nullptr);
   if (edge.truncation) json["truncated_bits"] = edge.truncation->shift();
-  json["alone_sqnr_db"] = edge.cost ? json_sqnr(sqnr_db(*edge.cost)) : Json(nullptr);
-  json["saturated"] = report.comparison ? Json(fraction(report.comparison->edges[i])) : Json(nullptr);
+  json["alone_sqnr_db"] = edge.cost ? json_sqnr(sqnr_of(*edge.cost)) : Json(nullptr);
+  json["saturated"] = report.comparison ? Json(report.comparison->edges[i].share_saturated()) : Json(nullptr);
   return json;
 }
 
@@ -129,9 +117,9 @@ Json json_of(const QuantizeReport& report) {
     for (const graph::OutputAgreement& output : report.comparison->outputs) {
       json["outputs"].push_back(
           {{"name", output.output},
-           {"sqnr_db", is_finite(output) ? json_sqnr(output.distortion.sqnr_db) : Json(nullptr)},
+           {"sqnr_db", output.is_finite() ? json_sqnr(output.distortion.sqnr_db) : Json(nullptr)},
            {"max_abs_error", json_number(output.distortion.max_abs_error)},
-           {"top1", output.top1 && is_finite(output) ? Json(*output.top1) : Json(nullptr)},
+           {"top1", output.top1 && output.is_finite() ? Json(*output.top1) : Json(nullptr)},
            {"not_finite", output.not_finite}});
     }
   }

@@ -13,6 +13,9 @@ namespace crumb::jobs {
 /// All that is read for a request.
 std::vector<std::filesystem::path> inputs_of(const QuantizeRequest& request);
 
+/// Before anything is read: the output is none of the inputs, and can be written. Nothing of a dry run.
+void claim_output_of(const QuantizeRequest& request);
+
 /// Whether a path is an ONNX file, by its name.
 bool is_network_file(const std::string& path);
 

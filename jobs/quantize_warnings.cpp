@@ -6,6 +6,7 @@
 
 #include "base/files/text.h"
 #include "base/text/fixed.h"
+#include "quant/distortion.h"
 
 namespace crumb::jobs {
 namespace {
@@ -16,8 +17,7 @@ constexpr std::size_t kNamed = 3;
 
 double share_cut_off(const QuantizeReport& report, std::size_t edge) {
   if (!report.comparison) return 0;
-  const graph::EdgeUse& use = report.comparison->edges[edge];
-  return use.values == 0 ? 0 : static_cast<double>(use.saturated) / static_cast<double>(use.values);
+  return report.comparison->edges[edge].share_saturated();
 }
 
 /// A flag, or what else to do.
@@ -42,8 +42,7 @@ std::string mending(const QuantizeReport& report, const graph::Graph& graph, std
 std::string about(const QuantizeReport& report, const graph::Graph& graph, std::size_t index) {
   const PlannedEdge& edge = report.plan.edges[index];
   std::string text = quote_text(edge.value) + " (" + edge.spec.to_string() + ", for " + edge.wanted_by + ") ";
-  text +=
-      edge.cost ? "leaves " + fixed(-10 * std::log10(*edge.cost), 1) + " dB alone" : "was not measured alone";
+  text += edge.cost ? "leaves " + fixed(sqnr_of(*edge.cost), 1) + " dB alone" : "was not measured alone";
   if (const double share = share_cut_off(report, index); share > kMuchCutOff)
     text += " and cuts off " + fixed(100 * share, 1) + " % of its values";
   return text + ": " + mending(report, graph, index);
@@ -84,8 +83,7 @@ std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::
   std::string outputs;
   double noise = 0;
   for (const graph::OutputAgreement& output : report.comparison->outputs) {
-    if (output.not_finite + output.not_finite_before > 0 || !(output.distortion.sqnr_db < kPoorOutput))
-      continue;
+    if (!output.is_finite() || !(output.distortion.sqnr_db < kPoorOutput)) continue;
     outputs += (outputs.empty() ? "" : ", ") + quote_text(output.output) + " " +
                fixed(output.distortion.sqnr_db, 1) + " dB";
     noise = std::max(noise, std::pow(10, -output.distortion.sqnr_db / 10));

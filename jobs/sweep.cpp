@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "base/files/inputs.h"
-#include "base/files/output_place.h"
 #include "base/files/text.h"
+#include "jobs/folder_files.h"
 #include "jobs/network_quantization.h"
+#include "jobs/samples/calibration_data.h"
 #include "jobs/sweep/cell.h"
 #include "jobs/sweep/command.h"
 #include "jobs/sweep/folder.h"
 #include "jobs/sweep/measure.h"
-#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::jobs {
 namespace {
@@ -47,19 +47,10 @@ SweepRequest completed(SweepRequest request, Notes& notes) {
 
 /// Before anything is read.
 void claim(const SweepRequest& request) {
-  std::vector<fs::path> inputs{request.input};
-  if (!request.labels.empty()) inputs.emplace_back(request.labels);
-  for (const std::vector<std::string>* wishes : {&request.data, &request.valid}) {
-    for (const std::string& wish : *wishes) {
-      inputs.emplace_back(wish);
-      inputs.emplace_back(wish.substr(wish.find('=') + 1));
-    }
-  }
-  check_output_folder(request.output);
-  for (const char* name : kSweepFiles) {
-    refuse_overwriting_inputs(inputs, fs::path(request.output) / name);
-    announce_output(fs::path(request.output) / name);
-  }
+  std::vector<fs::path> inputs{request.input, request.labels};
+  add_sample_paths(request.data, inputs);
+  add_sample_paths(request.valid, inputs);
+  claim_folder_files(inputs, request.output, kSweepFiles);
 }
 
 /// Nothing, too, where the file is another cell's.
@@ -73,7 +64,7 @@ std::optional<GridRow> finished_row(const SweepFolder& folder, std::size_t numbe
 
 }  // namespace
 
-eval::GridTable sweep(const SweepRequest& asked, SweepObserver& observer) {
+eval::GridTable sweep(const SweepRequest& asked, Observer& observer, const RowSink& row) {
   const InputWatch watch;
   for (const SweepCell& cell : asked.cells) refuse_training_fields(cell.recipe);
   refuse_packed(asked.input);
@@ -93,13 +84,16 @@ eval::GridTable sweep(const SweepRequest& asked, SweepObserver& observer) {
   const auto table_of = [&](std::vector<GridRow> of) {
     return eval::grid_table(request.input, metric, eval::cost_named(request.against), std::move(of));
   };
-  observer.row(table_of({rows.back()}));
+  const auto tell_last = [&] {
+    if (row) row(table_of({rows.back()}));
+  };
+  tell_last();
   for (std::size_t i = 0; i < request.cells.size(); ++i) {
     const SweepCell& cell = request.cells[i];
     const auto finished = finished_row(folder, i + 1, cell, request.keep_files);
     rows.push_back(finished ? *finished : network.row(cell, folder.file_of(i + 1)));
     if (!finished) folder.keep(i + 1, rows.back());
-    observer.row(table_of({rows.back()}));
+    tell_last();
   }
   eval::GridTable table = table_of(std::move(rows));
   folder.write(table);

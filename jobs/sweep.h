@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,15 +45,12 @@ struct SweepRequest {
   bool restart = false;  ///< what another request left in the folder is dropped
 };
 
-class SweepObserver : public Observer {
- public:
-  /// The next row, the float network's first: a table of it alone.
-  virtual void row([[maybe_unused]] const eval::GridTable& table) {}
-};
+/// The next row, the float network's first: a table of it alone.
+using RowSink = std::function<void(const eval::GridTable& table)>;
 
 /// Goes on behind the last finished cell where the folder has cells of the same request. What cannot be done
 /// is a row that failed and says why. Throws Error, of kind kUsage where the request contradicts itself or
 /// the input; Interrupted.
-eval::GridTable sweep(const SweepRequest& request, SweepObserver& observer);
+eval::GridTable sweep(const SweepRequest& request, Observer& observer, const RowSink& row = {});
 
 }  // namespace crumb::jobs

@@ -141,4 +141,6 @@ double error_p_norm(std::span<const float> reference, std::span<const float> val
   return most * std::pow(sum.value(), 1 / p);
 }
 
+double sqnr_of(double noise_over_signal) { return -10 * std::log10(noise_over_signal); }
+
 }  // namespace crumb

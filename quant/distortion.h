@@ -95,4 +95,7 @@ Distortion distortion(std::span<const float> reference, std::span<const float> v
 /// Throws Error when the sizes differ or p is not positive.
 double error_p_norm(std::span<const float> reference, std::span<const float> value, double p);
 
+/// SQNR of a noise whose sum of squares is this share of the signal's.
+double sqnr_of(double noise_over_signal);
+
 }  // namespace crumb

@@ -119,8 +119,7 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
   std::vector<std::int64_t> codes;  // not yet in `bytes`
   std::vector<std::byte> bytes;
   std::vector<float> values;
-  std::uint64_t size = 1;
-  for (const std::int64_t axis : shape) size *= static_cast<std::uint64_t>(axis);
+  const auto size = static_cast<std::size_t>(graph::count_elements(shape).take());
   if (as_floats) values.reserve(size);
   if (!as_floats) bytes.reserve((size * bits + 7) / 8);
   const auto pack = [&](std::size_t count) {

@@ -195,8 +195,7 @@ Why QcdqReader::dequantize(const Node& node) {
   }
   const bool is_minifloat = quantizer.value().minifloat != ElementType::kUnknown;
   if (quantize && (is_minifloat || !graph_.constant(quantize->inputs[0]))) {
-    quantizer.value().parameters =
-        broadcast(linear.value(), linear.value().has_axis() ? *shape : graph::Shape());
+    quantizer.value().parameters = broadcast(linear.value(), shape.value_or(graph::Shape()));
     return activation(node, source.value(), std::move(quantizer.value()));
   }
   const Tensor& whole = *graph_.constant(quantize ? quantize->inputs[0] : source.value().value);

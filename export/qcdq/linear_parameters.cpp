@@ -226,8 +226,7 @@ GroupedParameters in_groups(const LinearParameters& parameters, std::vector<std:
   const bool has_groups = parameters.block > 1 && parameters.shape[axis] > 1 &&
                           shape[axis] == parameters.shape[axis] * parameters.block;
   if (!has_groups) {
-    BroadcastParameters spread =
-        broadcast(parameters, parameters.has_axis() ? Shape(shape.begin(), shape.end()) : Shape());
+    BroadcastParameters spread = broadcast(parameters, Shape(shape.begin(), shape.end()));
     return {.shape = std::move(shape), .parameters = std::move(spread)};
   }
   shape[axis] = parameters.block;

@@ -45,8 +45,8 @@ struct BroadcastParameters {
 };
 BroadcastParameters broadcast(const LinearParameters& parameters, const graph::Shape& data);
 
-/// The same where blocks divide their axis, without a number for each element: the shape of the data with that axis as two,
-/// blocks and what is within one. Other data keep their shape.
+/// The same where blocks divide their axis, without a number for each element: the shape of the data with
+/// that axis as two, blocks and what is within one. Other data keep their shape.
 struct GroupedParameters {
   std::vector<std::int64_t> shape;
   BroadcastParameters parameters;

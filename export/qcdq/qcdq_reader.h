@@ -52,8 +52,8 @@ class QcdqReader {
 
   Why dequantize(const graph::Node& node);
   Why activation(const graph::Node& node, const IntegerSource& source, Quantizer quantizer);
-  /// `tensor`: the integers, or the floats that are quantized, in the shape that the quantizer's parameters broadcast to;
-  /// `shape`: that of the constant.
+  /// `tensor`: the integers, or the floats that are quantized, in the shape that the quantizer's parameters
+  /// broadcast to; `shape`: that of the constant.
   Why constant(const graph::Node& node, const graph::Tensor& tensor, const std::vector<std::int64_t>& shape,
                const IntegerSource& source, Quantizer quantizer);
   Why constant_floats(const graph::Node& node, const graph::Tensor& tensor,

@@ -84,7 +84,7 @@ class TensorRows {
     const std::size_t a_byte = std::max(1U, 8 / graph::info(tensor.type()).bits);  // elements
     rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut) / row_ / a_byte) * a_byte;
     count_ = (all + rows_ - 1) / rows_;
-    if (!tensor.gives_parts()) held_ = tensor.held();
+    reader_.emplace(tensor);
   }
 
   std::size_t count() const { return count_; }
@@ -97,11 +97,7 @@ class TensorRows {
     shape[0] = static_cast<std::int64_t>(end - begin);
     const unsigned bits = graph::info(tensor_.type()).bits;
     std::vector<std::byte> bytes(((end - begin) * row_ * bits + 7) / 8);
-    const std::size_t from = begin * row_ * bits / 8;
-    if (held_)
-      std::ranges::copy(held_->bytes().subspan(from, bytes.size()), bytes.begin());
-    else
-      tensor_.read(from, bytes);
+    reader_->read(begin * row_ * bits / 8, bytes);
     return {tensor_.type(), shape, std::move(bytes)};
   }
 
@@ -126,7 +122,7 @@ class TensorRows {
 
  private:
   const Tensor& tensor_;
-  std::optional<graph::HeldBytes> held_;  ///< of one that is cut and does not give parts
+  std::optional<graph::PartReader> reader_;  ///< of one that is cut
   std::size_t row_ = 0, rows_ = 0, count_ = 1;
 };
 
@@ -164,7 +160,8 @@ std::vector<std::int64_t> integers_between(const Tensor& tensor, std::uint64_t f
   return integers;
 }
 
-/// What a quantizer of the constant takes in, if every float is the usual one: elements [first, first + to.size()).
+/// What a quantizer of the constant gets, if every float is the usual one: elements
+/// [first, first + to.size()).
 template <class Quantizer>
 void usual_values(const Tensor& tensor, const IntegerSource& source, const Quantizer& quantizer,
                   std::uint64_t first, std::span<float> to) {

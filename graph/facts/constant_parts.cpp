@@ -37,22 +37,18 @@ ConstantParts::ConstantParts(const Graph& graph, const ConstantValues& constants
     }
   }
   shape_ = tensor->shape();
-  data_ = *tensor;
-  if (!data_.gives_parts()) whole_ = data_.held();
+  data_.emplace(*tensor);
+  row_ = tensor->size() / shape_[0];
   const auto all = static_cast<std::size_t>(shape_[0]);
-  rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut / (tensor->size() / shape_[0])));
+  rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut / row_));
   count_ = (all + rows_ - 1) / rows_;
 }
 
 std::vector<float> ConstantParts::data_of(std::size_t i) const {
   const auto [begin, end] = rows(i);
-  const std::size_t row = static_cast<std::size_t>(data_.size() / shape_[0]);
+  const auto row = static_cast<std::size_t>(row_);
   std::vector<float> part((end - begin) * row);
-  const auto bytes = std::as_writable_bytes(std::span(part));
-  if (whole_)
-    std::ranges::copy(whole_->bytes().subspan(begin * row * sizeof(float), bytes.size()), bytes.begin());
-  else
-    data_.read(begin * row * sizeof(float), bytes);
+  data_->read(begin * row * sizeof(float), std::as_writable_bytes(std::span(part)));
   return part;
 }
 
@@ -79,7 +75,7 @@ ConstantValue rows_of(const ConstantValue& whole, std::span<const std::int64_t> 
 std::optional<ConstantValue> ConstantParts::made_by(const Node& node, std::size_t i,
                                                     std::vector<double> data) const {
   ConstantValue x{.shape = shape_, .values = std::move(data)};
-  x.shape[0] = static_cast<std::int64_t>(x.values.size()) / (data_.size() / shape_[0]);
+  x.shape[0] = static_cast<std::int64_t>(x.values.size()) / row_;
   ConstantInputs inputs{std::make_shared<const ConstantValue>(std::move(x))};
   for (std::size_t input = 1; input < parameters_.size(); ++input) inputs.push_back(parameter(input, i));
   return constant_from_qonnx(node, inputs);
@@ -90,7 +86,7 @@ std::optional<ConstantValue> ConstantParts::part(std::size_t i) const {
   const std::vector<float> data = data_of(i);
   if (node_) return made_by(*node_, i, {data.begin(), data.end()});
   ConstantValue made{.shape = shape_, .values = {data.begin(), data.end()}};
-  made.shape[0] = static_cast<std::int64_t>(data.size()) / (data_.size() / shape_[0]);
+  made.shape[0] = static_cast<std::int64_t>(data.size()) / row_;
   return made;
 }
 

@@ -42,8 +42,8 @@ class ConstantParts {
   const ConstantValues& constants_;
   std::string value_;
   const Node* node_ = nullptr;      ///< the quantizer; null where the value is an initializer
-  Tensor data_;                     ///< the initializer, which is cut
-  std::optional<HeldBytes> whole_;  ///< its bytes, where it does not give parts
+  std::optional<PartReader> data_;  ///< of the initializer, where it is cut
+  std::int64_t row_ = 0;            ///< elements of a row
   std::vector<std::int64_t> shape_;
   std::vector<std::shared_ptr<const ConstantValue>> parameters_;  ///< whole; of input 0 null
   std::size_t rows_ = 0, count_ = 1;                              ///< of a part; parts

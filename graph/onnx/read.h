@@ -28,8 +28,8 @@ namespace crumb::graph {
 /// (Tensor::is_unread): the files must not change as long as the graph is there.
 Graph read_onnx(const std::filesystem::path& path);
 
-/// The same of a file that is written and not yet renamed: `bytes` are to be `path`, and `data` are to be `<path>.data`.
-/// Without data, `path` has none of that name.
+/// The same of a file that is written and not yet renamed: `bytes` are to be `path`, and `data` are to be
+/// `<path>.data`. Without data, `path` has none of that name.
 Graph read_onnx_at(const std::filesystem::path& bytes, const std::filesystem::path& path,
                    const std::optional<std::filesystem::path>& data);
 

@@ -46,7 +46,7 @@ class Lowering {
   Ints tensor_shape() const { return {tensor_.shape.begin(), tensor_.shape.end()}; }
   std::uint64_t blocks() const { return tensor_.layout.blocks(); }
 
-  /// What the quantizer takes in: the elements in the constant's order, or in the tensor's where a Transpose follows.
+  /// The quantizer's data: the elements in the constant's order, or in the tensor's where a Transpose follows.
   Tensor decoded(const Layout& layout) const {
     const Ints sizes = permuted_shape(layout.shape, layout.axes);
     QuantizedConstant ordered = constant_;

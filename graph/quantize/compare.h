@@ -16,10 +16,16 @@ struct OutputAgreement {
   std::uint64_t values = 0, not_finite = 0, not_finite_before = 0;
   /// Of outputs with two axes: rows whose largest element is at the same place (the first, of equal ones), over rows.
   std::optional<double> top1;
+
+  bool is_finite() const { return not_finite + not_finite_before == 0; }  ///< both were, everywhere
 };
 
 struct EdgeUse {
   std::uint64_t values = 0, saturated = 0;  ///< those beyond the quantizer's codes
+
+  double share_saturated() const {
+    return values == 0 ? 0 : static_cast<double>(saturated) / static_cast<double>(values);
+  }
 };
 
 struct GraphComparison {

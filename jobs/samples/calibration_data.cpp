@@ -87,6 +87,13 @@ void refuse_foreign_samples(const std::string& path, const std::string& flag) {
   if (is_model) throw refuse(found.what + "; expected a text, or an array as .npy");
 }
 
+void add_sample_paths(const std::vector<std::string>& samples, std::vector<fs::path>& paths) {
+  for (const std::string& sample : samples) {
+    paths.emplace_back(sample);
+    paths.emplace_back(sample.substr(sample.find('=') + 1));
+  }
+}
+
 CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes,
                                  const std::string& flag)
     : graph_(&graph), flag_(flag) {

@@ -17,6 +17,9 @@ namespace crumb::jobs {
 /// (.npz), models, JSON that is no .jsonl.
 void refuse_foreign_samples(const std::string& path, const std::string& flag);
 
+/// Adds the files that samples may name: each as it is, and behind NAME=.
+void add_sample_paths(const std::vector<std::string>& samples, std::vector<std::filesystem::path>& paths);
+
 class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
-#include <sstream>
 
 #include "base/files/interrupt.h"
 #include "graph/onnx/array_files.h"
@@ -17,12 +16,7 @@ namespace crumb::jobs {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string content(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
+using testing::content;
 
 struct Place {
   testing::TempDir folder;

@@ -115,11 +115,19 @@ def test_what_is_wrong_is_said(library, network, tmp_path):
         ("weights: int8\n", {"to": "tflite"}, USAGE, "tflite"),
         ("weights: int8\n", {"shapes": {"x": 3}}, USAGE, "shapes: expected a list"),
         ("weights: int8\n", [1], USAGE, "expected a JSON object"),
+        ("weights: int8\n", {"as": "tensors", "data": ["x.npy"]}, USAGE, "are for networks"),
+        ("weights: int8\n", {"as": "tensors", "to": "qcdq"}, USAGE, "are for networks"),
+        ("weights: int8\n", {"as": "tensors", "opset": 13}, USAGE, "are for networks"),
+        ("weights: int8\n", {"as": "network", "key": "model"}, USAGE, "a key is for checkpoints"),
+        ("weights: int8\n", {"tokens": 5}, USAGE, "no data are given"),
+        ("weights: int8\n", {"device": "cpu"}, USAGE, "no data are given"),
         ("weights: int8\nactivations: int8\n", None, USAGE, "calibration data"),
     ]
     for recipe, options, expected, words in wrong:
         status, report, error = quantize(library, network, output, recipe, options)
         assert (status, report) == (expected, None) and words in error, (recipe, options, status, error)
+    status, _, error = quantize(library, network, tmp_path / "tensors.onnx", "weights: int8\n", {"as": "tensors"})
+    assert status == USAGE and "written as a packed file" in error and not (tmp_path / "tensors.onnx").exists()
     status, _, error = quantize(library, tmp_path / "absent.onnx", output, "weights: int8\n")
     assert status == ERROR and "absent.onnx" in error
     assert library.crumb_quantize(None, None, None, None, None, None) == USAGE

@@ -38,6 +38,9 @@ std::optional<std::filesystem::path> qonnx_networks();
 /// The crumb executable of this build ($CRUMB_BIN overrides it). It may not have been built yet.
 std::filesystem::path crumb_binary();
 
+/// All bytes of a file; "" where there is none.
+std::string content(const std::filesystem::path& path);
+
 /// A fresh empty folder, removed with everything in it when the guard goes out of scope.
 class TempDir {
  public:

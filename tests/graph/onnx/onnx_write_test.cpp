@@ -1,9 +1,7 @@
 // What is written in two files, the network and its data, replaces both or neither.
 #include <doctest/doctest.h>
 
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "graph/onnx/read.h"
 #include "graph/onnx/write.h"
@@ -14,12 +12,7 @@ namespace crumb::graph {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string content(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
+using testing::content;
 
 Graph drawn(std::mt19937& random) {
   NodeBuilder build;
