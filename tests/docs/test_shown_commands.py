@@ -15,8 +15,9 @@ import shown_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "\n$ " in page.read_text()]
-QUICK = [page for page in PAGES if any(not s.marks & {"slow", "not run"} for s in shown_commands.sessions(page.read_text()))]
-SLOW = [page for page in PAGES if any("slow" in s.marks for s in shown_commands.sessions(page.read_text()))]
+LATER = {"slow", "shortened", "not run"}  # marks of what an ordinary run leaves out
+QUICK = [page for page in PAGES if any(not s.marks & LATER for s in shown_commands.sessions(page.read_text()))]
+SLOW = [page for page in PAGES if any(s.marks & {"slow", "shortened"} for s in shown_commands.sessions(page.read_text()))]
 
 
 def make_network(crumb, folder):
@@ -68,14 +69,15 @@ def run(commands, crumb_bin, folder, marks):
     environment = {**os.environ, "PATH": f"{crumb_bin.parent}:{os.environ['PATH']}", "LC_ALL": "C"}
     faults = []
     for command in commands:
-        done = subprocess.run(["bash", "-c", command.line], cwd=folder, env=environment, capture_output=True, text=True,
+        line = shown_commands.shortened(command.line) if "shortened" in marks else command.line
+        done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=7200)  # fmt: skip
         notes = [line for line in done.stderr.splitlines() if line.startswith(("note: ", "warning: "))]
         fault = shown_commands.fault_of(command, done.stdout.splitlines(), marks)
         if fault and notes and command.printed:  # notes are shown, too, where a page has them
             fault = shown_commands.fault_of(command, notes + done.stdout.splitlines(), marks)
         if done.returncode != 0:
-            fault = f"$ {command.line}\n  exit code {done.returncode}: {done.stderr[-2000:]}"
+            fault = f"$ {line}\n  exit code {done.returncode}: {done.stderr[-2000:]}"
         faults += [fault] if fault else []
     return faults
 
@@ -103,7 +105,7 @@ def check(page, crumb_bin, place, wanted):
 
 @pytest.mark.parametrize("page", QUICK, ids=lambda page: page.name)
 def test_what_is_shown_is_what_is_printed(page, crumb_bin, engine, place):
-    check(page, crumb_bin, place, lambda marks: not marks & {"slow", "not run"})
+    check(page, crumb_bin, place, lambda marks: not marks & LATER)
 
 
 @pytest.mark.slow
@@ -157,6 +159,15 @@ class TestSessions:
         first, second, third = shown_commands.sessions(self.PAGE)
         assert (first.marks, second.marks, third.marks) == ({"seconds last"}, {"not run"}, set())
         assert second.reason == "no tool" and [command.line for command in first.commands] == ["crumb a"]
+
+    def test_what_takes_hours_is_shortened(self):
+        page = "<!-- shortened: hours -->\n```\n$ a --steps 800 --seed 7 --tokens 32768\n12 steps in 3 hours\n```\n"
+        [session] = shown_commands.sessions(page)
+        [command] = session.commands
+        assert (session.marks, session.reason) == ({"shortened"}, "hours")
+        assert shown_commands.shortened(command.line) == "a --steps 2 --seed 7 --tokens 1024"
+        assert shown_commands.fault_of(command, ["2 steps in 0.1 hours"], session.marks) is None
+        assert shown_commands.fault_of(command, ["2 stops in 0.1 hours"], session.marks) is not None
 
     def test_an_unknown_mark_is_an_error(self):
         with pytest.raises(AssertionError, match="none of"):
