@@ -13,6 +13,7 @@
 #include "graph/beside.h"
 #include "graph/edit.h"
 #include "graph/strided_index.h"
+#include "graph/weighted_product.h"
 #include "quant/quant_spec.h"
 
 namespace crumb::graph {
@@ -33,14 +34,16 @@ std::optional<std::vector<std::int64_t>> constant_shape(const Graph& graph, cons
 }
 
 bool multiplies(const Node& node, const std::string& matrix) {
-  return (node.is("Gemm") || node.is("MatMul")) && node.inputs[1] == matrix;
+  return is_matrix_product(node) && node.inputs[1] == matrix;
 }
 
-/// Whether a node is a Gemm that a linear layer is.
-bool is_linear_gemm(const Graph& graph, const Links& links, const Node& node, bool of_tables) {
-  if (!node.is("Gemm") || node.inputs.size() < 2 || node.int_or("transA", 0) != 0 ||
-      node.float_or("alpha", 1) != 1 || node.float_or("beta", 1) != 1)
+/// Whether a node is a linear layer's product. A Gemm has its matrix to itself and to its like.
+bool is_linear(const Graph& graph, const Links& links, const Node& node, bool of_tables) {
+  const auto product = weighted_product(node, 2);
+  if (!product || product->is_convolution() || node.inputs.size() < 2 || product->transposes_data ||
+      product->is_scaled)
     return false;
+  if (product->bias == kNoInput) return true;
   const std::string& matrix = node.inputs[1];
   return std::ranges::all_of(links.consumers(matrix), [&](std::size_t i) {
     const Node& other = graph.nodes[i];
@@ -242,18 +245,16 @@ std::vector<LinearProduct> linear_products(const Graph& graph, bool of_tables) {
   std::vector<LinearProduct> products;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (own.contains(i) ||
-        !(node.is("MatMul") ? node.inputs.size() == 2 : is_linear_gemm(graph, links, node, of_tables)))
-      continue;
+    if (own.contains(i) || !is_linear(graph, links, node, of_tables)) continue;
     const auto shape = constant_shape(graph, node.inputs[1]);
     if (!shape || shape->size() != 2) continue;
-    const bool is_turned = node.is("Gemm") && node.int_or("transB", 0) != 0;
+    const WeightedProduct product = *weighted_product(node, shape->size());
     products.push_back({.node = i,
                         .weight = node.inputs[1],
                         .module = module_of(node.inputs[1]),
-                        .in = static_cast<std::size_t>(shape->at(is_turned ? 1 : 0)),
-                        .out = static_cast<std::size_t>(shape->at(is_turned ? 0 : 1)),
-                        .is_turned = is_turned});
+                        .in = static_cast<std::size_t>(product.inputs(*shape)),
+                        .out = static_cast<std::size_t>(product.outputs(*shape)),
+                        .is_transposed = product.is_transposed()});
   }
   return products;
 }

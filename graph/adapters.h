@@ -38,7 +38,7 @@ struct LinearProduct {
   std::size_t node = 0;
   std::string weight, module;
   std::size_t in = 0, out = 0;
-  bool is_turned = false;  ///< the matrix lies [out, in]
+  bool is_transposed = false;  ///< the matrix lies [out, in]
 };
 
 /// In the graph's order; adapters' own are none. A matrix that several nodes take is one for each. of_tables: of matrices

@@ -21,12 +21,12 @@ std::vector<float> turned(const std::vector<float>& values, std::size_t rows, st
 
 /// [out, in] of a product's matrix.
 std::vector<float> rows_of(const Tensor& value, const LinearProduct& product) {
-  return product.is_turned ? value.to_floats() : turned(value.to_floats(), product.in, product.out);
+  return product.is_transposed ? value.to_floats() : turned(value.to_floats(), product.in, product.out);
 }
 
 Tensor value_of_rows(const std::vector<float>& rows, const LinearProduct& product) {
   const auto in = static_cast<std::int64_t>(product.in), out = static_cast<std::int64_t>(product.out);
-  if (product.is_turned) return Tensor::floats({out, in}, rows);
+  if (product.is_transposed) return Tensor::floats({out, in}, rows);
   return Tensor::floats({in, out}, turned(rows, product.out, product.in));
 }
 
@@ -52,7 +52,7 @@ MergedLayer merge_into(Graph& graph, const LinearProduct& product, const std::ve
   std::vector<float> after = merged;
   if (is_coded || !spec.empty()) {
     const QuantSpec by = QuantSpec::parse(spec.empty() ? coded->second.tensor->spec : spec);
-    QuantizedConstant codes = quantize_constant(by, value, product.is_turned ? 0 : 1, weight);
+    QuantizedConstant codes = quantize_constant(by, value, product.is_transposed ? 0 : 1, weight);
     after = rows_of(codes.value(), product);
     set_codes(graph, weight, std::move(codes));
   } else {

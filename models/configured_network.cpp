@@ -17,6 +17,7 @@
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/quantize/key_cache.h"
+#include "graph/weighted_product.h"
 #include "models/checkpoint_graph.h"
 #include "models/decoder.h"
 #include "models/named_weights.h"
@@ -105,7 +106,7 @@ void expect_matrices(const graph::Graph& graph, const TensorSource& source) {
   const graph::Links links(graph);
   const std::set<std::string> inputs = own_inputs(graph);
   for (const graph::Node& node : graph.nodes) {
-    if (!node.is("MatMul") && !node.is("Gemm")) continue;
+    if (!graph::is_matrix_product(node)) continue;
     for (const std::string& name : made_of(graph, links, inputs, node.inputs.at(1))) {
       const graph::Value* known = graph.find(name);
       const bool is_number = known == nullptr || !graph::is_integer(known->type);

@@ -11,6 +11,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "graph/part.h"
+#include "graph/weighted_product.h"
 #include "ptq/beside_weights.h"
 #include "ptq/channel_fits.h"
 #include "ptq/finite_constants.h"
@@ -131,7 +132,7 @@ class Estimation {
         }
         const Tensor now = layer->second.made->run({made.at(input)})[0],
                      then = layer->second.meant->run({meant.at(input)})[0];
-        one.channels.add(now, then, setting_.graph.nodes[node].is("Conv") ? 1 : then.shape().size() - 1);
+        one.channels.add(now, then, graph::is_convolution(setting_.graph.nodes[node]) ? 1 : then.shape().size() - 1);
         one.inputs.add(setting_.graph, place_of(node).layer->layer, made.at(input));
       }
     });

@@ -9,6 +9,7 @@
 
 #include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::ptq {
 namespace {
@@ -45,22 +46,17 @@ class Finder {
     if (node.outputs.empty()) return std::nullopt;
     ScalingSite site;
     bool channels_last = true;
-    if (node.is("Conv")) {
-      const Tensor* weight = own(node, 1);
-      if (!weight || weight->rank() < 3 || !bias(node, 2, site)) return std::nullopt;
-      site.sources.insert(site.sources.begin(), {node.inputs[1], 0});
-      channels_last = false;
-    } else if (node.is("Gemm") || node.is("MatMul")) {
-      const Tensor* weight = own(node, 1);
-      if (!weight || weight->rank() != 2 || !bias(node, 2, site)) return std::nullopt;
-      const bool is_turned = node.is("Gemm") && node.int_or("transB", 0) != 0;
-      site.sources.insert(site.sources.begin(), {node.inputs[1], is_turned ? 0U : 1U});
+    if (const auto product = own_product(node)) {
+      const std::int64_t channels = product->outputs(graph_.constant(node.inputs[1])->shape());
+      if (!bias(node, channels, site)) return std::nullopt;
+      site.sources.insert(site.sources.begin(), {node.inputs[1], product->output_axis});
+      channels_last = !product->is_convolution();
     } else if (node.is("LayerNormalization") || node.is("RMSNormalization")) {
       const Tensor* gain = own(node, 1);
       const std::int64_t axis = node.int_or("axis", -1);
       const auto rank = graph_.rank_of(node.inputs[0]);
       const bool is_last = axis == -1 || (rank && axis == static_cast<std::int64_t>(*rank) - 1);
-      if (!gain || gain->rank() != 1 || !is_last || !bias(node, 2, site)) return std::nullopt;
+      if (!gain || gain->rank() != 1 || !is_last || !bias(node, gain->size(), site)) return std::nullopt;
       site.sources.insert(site.sources.begin(), {node.inputs[1], 0});
       site.is_norm = true;
     } else {
@@ -84,15 +80,21 @@ class Finder {
     return is_own ? constant : nullptr;
   }
 
-  /// False where there is one that cannot be scaled.
-  bool bias(const Node& node, std::size_t input, ScalingSite& site) const {
-    if (!node.has_input(input)) return true;
-    const Tensor* constant = own(node, input);
+  /// A product with its own matrix, or its own kernels.
+  std::optional<graph::WeightedProduct> own_product(const Node& node) const {
+    const Tensor* weight = own(node, 1);
+    const auto product = weight ? graph::weighted_product(node, weight->shape().size()) : std::nullopt;
+    if (!product || product->terms == graph::Terms::kTransposed) return std::nullopt;
+    if (product->is_convolution() ? weight->rank() < 3 : weight->rank() != 2) return std::nullopt;
+    return product;
+  }
+
+  /// False where there is one, on input 2, that cannot be scaled.
+  bool bias(const Node& node, std::int64_t channels, ScalingSite& site) const {
+    if (!node.has_input(2)) return true;
+    const Tensor* constant = own(node, 2);
     if (!constant || constant->rank() < 1) return false;
-    site.sources.push_back({node.inputs[input], static_cast<std::size_t>(constant->rank() - 1)});
-    const Tensor* weight = graph_.constant(node.inputs[1]);
-    const bool is_turned = node.is("Gemm") && node.int_or("transB", 0) != 0;
-    const std::int64_t channels = node.is("Conv") || is_turned ? weight->shape()[0] : weight->shape().back();
+    site.sources.push_back({node.inputs[2], static_cast<std::size_t>(constant->rank() - 1)});
     return constant->shape().back() == channels && constant->size() == channels;
   }
 
@@ -139,28 +141,13 @@ class Finder {
   }
 
   bool is_sink(const Node& node, bool channels_last, ScalingSite& site) const {
-    const auto channels = static_cast<std::int64_t>(site.channels);
-    const Tensor* weight = own(node, 1);
-    if (!weight) return false;
-    if (node.is("Conv") && !channels_last && weight->rank() >= 3) {
-      if (node.int_or("group", 1) == 1 && weight->shape()[1] == channels) {
-        site.sinks.push_back({node.inputs[1], 1});
-        return true;
-      }
-      if (graph::is_depthwise(graph_, node) && weight->shape()[0] == channels) {
-        site.sinks.push_back({node.inputs[1], 0});
-        return true;
-      }
+    const auto product = own_product(node);
+    if (!product || product->transposes_data || product->is_convolution() == channels_last) return false;
+    const bool is_depthwise = graph::is_depthwise(graph_, node);
+    if (product->groups != 1 && !is_depthwise) return false;
+    const std::size_t axis = is_depthwise ? product->output_axis : product->input_axis;
+    if (graph_.constant(node.inputs[1])->shape()[axis] != static_cast<std::int64_t>(site.channels))
       return false;
-    }
-    if (!channels_last || weight->rank() != 2) return false;
-    if (node.is("MatMul") && weight->shape()[0] == channels) {
-      site.sinks.push_back({node.inputs[1], 0});
-      return true;
-    }
-    if (!node.is("Gemm") || node.int_or("transA", 0) != 0) return false;
-    const std::size_t axis = node.int_or("transB", 0) != 0 ? 1 : 0;
-    if (weight->shape()[axis] != channels) return false;
     site.sinks.push_back({node.inputs[1], axis});
     return true;
   }

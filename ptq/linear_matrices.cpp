@@ -19,7 +19,7 @@ std::string hindrance(const graph::Links& links, const LinearMatrix& matrix,
   if (links.consumers(first.weight).size() != matrix.products.size())
     return "the network does more with it than multiply";
   if (!std::ranges::all_of(matrix.products,
-                           [&](const LinearProduct& one) { return one.is_turned == first.is_turned; }))
+                           [&](const LinearProduct& one) { return one.is_transposed == first.is_transposed; }))
     return "products take it both as it lies and transposed";
   return of_its_module.size() > 1 ? "another matrix is called " + quote_text(first.module) + ", too"
                                   : std::string();

@@ -29,16 +29,16 @@ struct Made {
 };
 
 /// [out, in]
-MatrixXd matrix_of(const graph::Tensor& tensor, bool is_turned) {
+MatrixXd matrix_of(const graph::Tensor& tensor, bool is_transposed) {
   const std::vector<float> values = tensor.to_floats();
   const Eigen::Map<const Matrix> lying(values.data(), tensor.shape().at(0), tensor.shape().at(1));
-  if (is_turned) return lying.cast<double>();
+  if (is_transposed) return lying.cast<double>();
   return lying.transpose().cast<double>();
 }
 
-graph::Tensor tensor_of(const MatrixXd& matrix, bool is_turned) {
+graph::Tensor tensor_of(const MatrixXd& matrix, bool is_transposed) {
   Matrix lying = matrix.cast<float>();
-  if (!is_turned) lying = Matrix(lying.transpose());
+  if (!is_transposed) lying = Matrix(lying.transpose());
   return graph::Tensor::floats({lying.rows(), lying.cols()},
                                {lying.data(), static_cast<std::size_t>(lying.size())});
 }
@@ -52,13 +52,13 @@ std::vector<float> numbers(const Matrix& matrix) { return {matrix.data(), matrix
 
 Made split(const LinearMatrix& matrix, const graph::Tensor& tensor, Index rank, int iterations) {
   const LinearProduct& product = matrix.products[0];
-  const MatrixXd whole = matrix_of(tensor, product.is_turned);
+  const MatrixXd whole = matrix_of(tensor, product.is_transposed);
   const double size = std::max(whole.squaredNorm(), std::numeric_limits<double>::min());
   const auto rounded = [&](const graph::Tensor& rest) {
     return matrix_of(graph::quantize_constant(*matrix.constant->spec, rest, matrix.constant->output_axis,
                                               product.weight, 1)
                          .value(),
-                     product.is_turned);
+                     product.is_transposed);
   };
   Made made;
   made.report = {.layer = product.weight,
@@ -69,7 +69,7 @@ Made split(const LinearMatrix& matrix, const graph::Tensor& tensor, Index rank, 
     const LowRankFactors factors = nearest_of_rank(whole - codes, rank);
     const Matrix up = as_kept(factors.up), down = as_kept(factors.down);
     const MatrixXd taken = up.cast<double>() * down.cast<double>();
-    graph::Tensor rest = tensor_of(whole - taken, product.is_turned);
+    graph::Tensor rest = tensor_of(whole - taken, product.is_transposed);
     codes = rounded(rest);
     const double error = (whole - taken - codes).squaredNorm() / size;
     if (!(error < made.report.after)) continue;

@@ -100,7 +100,7 @@ class Split {
     std::vector<std::pair<std::int64_t, float>> placed;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const std::size_t place =
-          like.is_turned ? places[i] % like.in * like.out + places[i] / like.in : places[i];
+          like.is_transposed ? places[i] % like.in * like.out + places[i] / like.in : places[i];
       placed.emplace_back(static_cast<std::int64_t>(place), numbers[i]);
     }
     std::ranges::sort(placed);

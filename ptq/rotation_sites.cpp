@@ -7,6 +7,7 @@
 
 #include "base/files/text.h"
 #include "graph/edit.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::ptq {
 namespace {
@@ -23,13 +24,12 @@ struct Product {
 };
 
 std::optional<Product> product_of(const Graph& graph, const Node& node) {
-  const bool is_gemm = node.is("Gemm");
-  if ((!is_gemm && !node.is("MatMul")) || node.inputs.size() < 2) return std::nullopt;
+  const auto product = graph::weighted_product(node, 2);
+  if (!product || product->is_convolution() || product->transposes_data || node.inputs.size() < 2)
+    return std::nullopt;
   const Tensor* weight = graph.constant(node.inputs[1]);
   if (!weight || weight->rank() != 2 || weight->type() != graph::ElementType::kFloat) return std::nullopt;
-  if (is_gemm && node.int_or("transA", 0) != 0) return std::nullopt;
-  const bool lies_turned = is_gemm && node.int_or("transB", 0) != 0;
-  return Product{.weight = node.inputs[1], .in = lies_turned ? 1U : 0U, .out = lies_turned ? 0U : 1U};
+  return Product{.weight = node.inputs[1], .in = product->input_axis, .out = product->output_axis};
 }
 
 std::optional<std::size_t> channels_of(const Graph& graph, const std::string& value) {
@@ -344,7 +344,7 @@ RotationSites attention_heads(const Graph& graph) {
 std::vector<RotationSite> values_before_products(const Graph& graph, std::size_t block,
                                                  const std::vector<RotationSite>& others) {
   const Links links(graph);
-  const auto is_turned = [&](const Product& product) {
+  const auto is_transposed = [&](const Product& product) {
     return std::ranges::any_of(others, [&](const RotationSite& site) {
       return std::ranges::any_of(site.constants, [&](const RotatedConstant& constant) {
         return constant.name == product.weight && constant.axis == product.in;
@@ -355,7 +355,7 @@ std::vector<RotationSite> values_before_products(const Graph& graph, std::size_t
   std::set<std::string> seen;
   for (const Node& node : graph.nodes) {
     const auto product = product_of(graph, node);
-    if (!product || !seen.insert(node.inputs[0]).second || is_turned(*product)) continue;
+    if (!product || !seen.insert(node.inputs[0]).second || is_transposed(*product)) continue;
     const std::string& value = node.inputs[0];
     const auto channels = channels_of(graph, value);
     if (!channels || *channels % block != 0 || graph.constant(value) || links.is_output(value) ||

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "graph/adapters.h"
 #include "graph/operator_traits.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::ptq {
 namespace {
@@ -24,10 +25,11 @@ std::int64_t product_of(const Sizes& sizes) {
 
 std::optional<SampledLayer> convolution(const Graph& graph, std::size_t index) {
   const Node& node = graph.nodes[index];
-  if (!node.is("Conv") || !node.has_input(1)) return std::nullopt;
+  if (!graph::is_convolution(node) || !node.has_input(1)) return std::nullopt;
   const Tensor* weight = graph.constant(node.inputs[1]);
-  const std::int64_t groups = node.int_or("group", 1);
-  if (!weight || weight->rank() < 3 || weight->size() == 0 || groups < 1 || weight->shape()[0] % groups != 0)
+  const graph::WeightedProduct product = *graph::weighted_product(node, 3);
+  const std::int64_t groups = product.groups;
+  if (!weight || product.terms == graph::Terms::kTransposed || weight->rank() < 3 || weight->size() == 0 || groups < 1 || weight->shape()[0] % groups != 0)
     return std::nullopt;
   return SampledLayer{.node = index,
                       .input = node.inputs[0],

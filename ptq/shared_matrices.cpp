@@ -28,7 +28,7 @@ std::optional<SharedMatrix> shared_by(const std::vector<LinearProduct>& products
   SharedMatrix matrix;
   for (const LinearProduct& product : products) {
     const std::string& input = graph.nodes[product.node].inputs[0];
-    const bool is_alike = (planned.output_axis == 0) == product.is_turned && input != planned.value;
+    const bool is_alike = (planned.output_axis == 0) == product.is_transposed && input != planned.value;
     if (!is_alike || product.in == 0 || product.out == 0) return std::nullopt;
     matrix.products.push_back({.constant = constant,
                                .node = product.node,

@@ -11,6 +11,7 @@
 #include "graph/operator_traits.h"
 #include "graph/passes/flattened.h"
 #include "graph/quantize/operators.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::ptq {
 namespace {
@@ -19,6 +20,7 @@ using graph::Graph;
 using graph::Links;
 using graph::Node;
 using graph::Tensor;
+using graph::WeightedProduct;
 
 /// A float32 constant that one node takes, once.
 const Tensor* own_constant(const Graph& graph, const Links& links, const Node& node, std::size_t input) {
@@ -29,13 +31,25 @@ const Tensor* own_constant(const Graph& graph, const Links& links, const Node& n
   return is_own ? constant : nullptr;
 }
 
-bool is_turned(const Node& node) { return node.is("Gemm") && node.int_or("transB", 0) != 0; }
+/// A product whose channels can be doubled; of transposed convolutions they are not.
+bool is_layer(const Node& node) {
+  const auto product = graph::weighted_product(node, 2);
+  return product && product->terms != graph::Terms::kTransposed;
+}
 
-bool is_layer(const Node& node) { return node.is("Conv") || node.is("Gemm") || node.is("MatMul"); }
+/// A layer's product with a float32 constant, its own, whose axes are those of outputs, inputs and kernel.
+struct OwnProduct {
+  WeightedProduct axes;
+  const Tensor& weight;
+
+  std::size_t behind() const { return axes.is_convolution() ? weight.shape().size() - 2 : 0; }
+  std::size_t groups() const { return static_cast<std::size_t>(axes.groups); }
+  std::size_t inputs() const { return static_cast<std::size_t>(axes.inputs(weight.shape())); }
+};
 
 /// A depthwise convolution that gives a channel for each that it takes.
 bool has_groups_of_one(const Graph& graph, const Node& node) {
-  return node.is("Conv") && graph::is_depthwise(graph, node) &&
+  return is_layer(node) && graph::is_depthwise(graph, node) &&
          graph.shape_of(node.inputs[1])->front().size == node.int_or("group", 1);
 }
 
@@ -45,14 +59,11 @@ class Walk {
   Walk(const Graph& graph, const Links& links) : graph_(graph), links_(links) {}
 
   std::optional<SplitSite> from(const Node& layer) {
-    const Tensor* weight = own_constant(graph_, links_, layer, 1);
-    if (!weight) return refuse("their weight is not one layer's alone");
-    const auto groups = static_cast<std::size_t>(layer.int_or("group", 1));
-    const std::size_t axis = layer.is("Conv") || is_turned(layer) ? 1 : 0;
-    if (layer.is("Conv") ? weight->rank() < 3 : weight->rank() != 2)
-      return refuse("their weight has no rows");
-    site_.channels = static_cast<std::size_t>(weight->shape()[axis]) * (layer.is("Conv") ? groups : 1);
-    const std::size_t behind = layer.is("Conv") ? weight->shape().size() - 2 : 0;
+    if (!own_constant(graph_, links_, layer, 1)) return refuse("their weight is not one layer's alone");
+    const auto product = own_product(layer);
+    if (!product) return refuse("their weight has no rows");
+    site_.channels = product->inputs();
+    const std::size_t behind = product->behind();
     std::size_t run = 1;
     if (const std::size_t maker = links_.producer(layer.inputs[0]); behind == 0 && maker != Links::kNone) {
       run = run_behind(layer.inputs[0]);
@@ -133,44 +144,41 @@ class Walk {
     });
   }
 
+  std::optional<OwnProduct> own_product(const Node& node) const {
+    const Tensor* weight = own_constant(graph_, links_, node, 1);
+    const auto axes = weight ? graph::weighted_product(node, weight->shape().size()) : std::nullopt;
+    if (!axes || (axes->is_convolution() ? weight->rank() < 3 || axes->groups < 1 : weight->rank() != 2))
+      return std::nullopt;
+    return OwnProduct{.axes = *axes, .weight = *weight};
+  }
+
   bool cannot(const Node& node) {
     return fail(node.op + " stands between, whose channels cannot be doubled");
   }
 
   bool source(const Node& node, const ChanneledValue& value) {
-    const Tensor* weight = own_constant(graph_, links_, node, 1);
-    const bool is_image = node.is("Conv");
-    if (!weight || value.run != 1 || (is_image ? weight->rank() < 3 : weight->rank() != 2) ||
-        value.behind != (is_image ? weight->shape().size() - 2 : 0))
-      return cannot(node);
-    if (is_image) part(node);
-    const std::size_t axis = is_image || is_turned(node) ? 0 : 1;
-    site_.sources.push_back({node.inputs[1], axis});
+    const auto product = own_product(node);
+    if (!product || value.run != 1 || value.behind != product->behind()) return cannot(node);
+    site_.parts = std::lcm(site_.parts, product->groups());  // which are to stay equal
+    site_.sources.push_back({node.inputs[1], product->axes.output_axis});
     return !node.has_input(2) || parameter(node, 2, {.name = {}, .behind = 0, .run = 1});
   }
 
   bool sink(const Node& node, const ChanneledValue& value) {
-    const Tensor* weight = own_constant(graph_, links_, node, 1);
-    const bool is_image = node.is("Conv");
-    if (!weight || (is_image ? weight->rank() < 3 : weight->rank() != 2) || node.int_or("transA", 0) != 0 ||
-        value.behind != (is_image ? weight->shape().size() - 2 : 0))
+    const auto product = own_product(node);
+    if (!product || product->axes.transposes_data || value.behind != product->behind() ||
+        product->inputs() != site_.channels * value.run)
       return cannot(node);
-    const std::size_t groups = is_image ? part(node) : 1, axis = is_image || is_turned(node) ? 1 : 0;
-    if (static_cast<std::size_t>(weight->shape()[axis]) * groups != site_.channels * value.run)
-      return cannot(node);
+    site_.parts = std::lcm(site_.parts, product->groups());
     std::size_t run = value.run;
-    for (std::size_t i = 2; i < weight->shape().size(); ++i)
-      run *= static_cast<std::size_t>(weight->shape()[i]);
-    site_.sinks.push_back(
-        {.name = node.inputs[1], .output_axis = 1 - axis, .run = run, .groups = groups, .input = value.name});
+    for (std::size_t i = 2; i < product->weight.shape().size(); ++i)
+      run *= static_cast<std::size_t>(product->weight.shape()[i]);
+    site_.sinks.push_back({.name = node.inputs[1],
+                           .output_axis = product->axes.output_axis,
+                           .run = run,
+                           .groups = product->groups(),
+                           .input = value.name});
     return true;
-  }
-
-  /// The convolution's groups, which are to stay equal.
-  std::size_t part(const Node& node) {
-    const auto groups = static_cast<std::size_t>(std::max<std::int64_t>(node.int_or("group", 1), 1));
-    site_.parts = std::lcm(site_.parts, groups);
-    return groups;
   }
 
   /// A node that has the channels on both sides; once.
@@ -185,7 +193,7 @@ class Walk {
     if (graph::is_any(node, graph::trait::kOfOne | graph::trait::kOfSeveral)) return elementwise(node, value);
     if (node.is("Flatten") || node.is("Reshape")) return flatten(node, value);
     if (value.behind + 2 != graph_.rank_of(value.name) || !node.has_input(0)) return cannot(node);
-    if (node.is("Conv")) {
+    if (is_layer(node)) {  // depthwise
       if (!own_constant(graph_, links_, node, 1)) return cannot(node);
       site_.depthwise.push_back(index);
       site_.sources.push_back({node.inputs[1], 0});

@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::ptq {
 namespace {
@@ -22,11 +23,11 @@ using graph::Tensor;
 std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
   if (graph::is_any(node, graph::trait::kRecurrent))
     return "which has several directions, gates before the state's product, or a register to keep";
-  const bool is_product = node.is("MatMul") || node.is("Gemm") || node.is("Conv");
-  if (!is_product) return "which is no MatMul, Gemm or Conv";
+  const auto product = graph::weighted_product(node, 2);
+  if (!product || product->terms == graph::Terms::kTransposed) return "which is no MatMul, Gemm or Conv";
   if (input != 1) return "which has it in front of what samples bring";
   if (graph::Links(graph).consumers(node.inputs[1]).size() != 1) return "and not by it alone";
-  if (node.is("Gemm"))
+  if (!product->is_convolution() && product->bias != graph::kNoInput)
     return "which has an alpha, beta or transA of its own; a Gemm of alpha and beta 1 without transA has not";
   return "whose axes are not those of one matrix for each sample";
 }

@@ -30,15 +30,15 @@ Failure open(const graph::Graph& graph, const std::string& a, const std::string&
                  (a == b ? "" : ", " + text_of_shape(graph, b))};
 }
 
-bool is_turned(const graph::Node& node, const char* flag) {
+bool is_transposed(const graph::Node& node, const char* flag) {
   return node.is("Gemm") && node.int_or(flag, 0) != 0;
 }
 
 std::optional<std::int64_t> matrix_terms(const graph::Graph& graph, const graph::Node& node,
                                          const std::string& a, const std::string& b) {
-  if (const auto left = size_at(graph, a, is_turned(node, "transA") ? -2 : -1)) return left;
+  if (const auto left = size_at(graph, a, is_transposed(node, "transA") ? -2 : -1)) return left;
   const bool vector = graph.rank_of(b) == std::size_t{1};
-  return size_at(graph, b, vector || is_turned(node, "transB") ? -1 : -2);
+  return size_at(graph, b, vector || is_transposed(node, "transB") ? -1 : -2);
 }
 
 std::optional<Ints> sizes_of(const graph::Graph& graph, const std::string& value) {
@@ -145,7 +145,7 @@ std::optional<std::int64_t> count_channels(const graph::Graph& graph, const grap
   const std::string& b = node.inputs.at(rule.b);
   const bool vector = graph.rank_of(b) == std::size_t{1};
   switch (rule.terms) {
-    case graph::Terms::kMatrix: return vector ? 1 : size_at(graph, b, is_turned(node, "transB") ? -2 : -1);
+    case graph::Terms::kMatrix: return vector ? 1 : size_at(graph, b, is_transposed(node, "transB") ? -2 : -1);
     case graph::Terms::kConvolution: return size_at(graph, b, 0);
     case graph::Terms::kTransposed: {
       const auto of_one = size_at(graph, b, 1);

@@ -22,13 +22,13 @@ Sizes stack_of(const Sizes& shape) {
 }
 
 /// By a constant weight, the matrices of a batch one after the other.
-RegisterSums by_constant(const RegisterCall& call, Integers x, bool is_turned) {
+RegisterSums by_constant(const RegisterCall& call, Integers x, bool is_transposed) {
   SimulatedLayer& layer = call.layer;
   const Sizes& w = layer.weight_shape();
   const bool first = layer.weight_first(), vector = x.rank() == 1;
   if (x.rank() == 0 || w.empty()) call.fail("cannot multiply numbers without axes");
   if (vector) x.shape.insert(first ? x.shape.end() : x.shape.begin(), 1);
-  if (is_turned != first) x = turned(x);
+  if (is_transposed != first) x = turned(x);
   if (x.from_end(1) != static_cast<std::int64_t>(layer.length())) {
     call.fail("rows of " + std::to_string(x.from_end(1)) + " inputs do not fit rows of " +
               std::to_string(layer.length()) + " terms");
@@ -154,15 +154,15 @@ LaidOut<T> arranged(LaidOut<T> x, std::string labels, const std::string& wanted,
 }  // namespace
 
 RegisterSums multiply_in_registers(const RegisterCall& call) {
-  const auto is_turned = [&](std::size_t operand) {
+  const auto is_transposed = [&](std::size_t operand) {
     return call.node.is("Gemm") && call.node.int_or(operand == 0 ? "transA" : "transB", 0) != 0;
   };
   if (call.rule().matches) return {by_matches(call), {{}, {1.0}}};
   if (!call.layer.has_computed_weight())
-    return by_constant(call, call.codes_of(call.input_at(), false), is_turned(call.input_at()));
+    return by_constant(call, call.codes_of(call.input_at(), false), is_transposed(call.input_at()));
   const auto straight = [&](std::size_t operand, bool is_weight) {
     Integers x = call.codes_of(operand, is_weight);
-    return is_turned(operand) && x.rank() >= 2 ? turned(x) : x;
+    return is_transposed(operand) && x.rank() >= 2 ? turned(x) : x;
   };
   return {by_computed(call, straight(0, false), straight(1, true)), one_scale_of(call.layer)};
 }

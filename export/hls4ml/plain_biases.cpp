@@ -19,7 +19,7 @@ bool is_bias(const Graph& graph, const Links& links, const std::string& value) {
   return !consumers.empty() && std::ranges::all_of(consumers, [&](std::size_t i) {
     const Node& node = graph.nodes[i];
     return node.is("Add") ||
-           (is_convolution(node) && input_of(node, 2) == value && input_of(node, 1) != value);
+           (convolves(node) && input_of(node, 2) == value && input_of(node, 1) != value);
   });
 }
 

@@ -95,7 +95,7 @@ class Lattice {
     if (is_quant(node) || is_bipolar(node)) return quantized(node);
     if (is_thresholds(node)) return counted(node);
     if (node.is("MaxPoolNHWC", kQonnxDomain)) return of(node, 0);
-    const bool is_conv = is_convolution(node);
+    const bool is_conv = convolves(node);
     if (!node.domain.empty() && !is_conv) return {};
     if (is_one_of(node, {"Relu", "MaxPool", "Flatten", "Reshape", "Transpose", "Identity", "Dropout",
                          "Squeeze", "Unsqueeze", "Neg", "Abs", "GlobalMaxPool"})) {

@@ -25,7 +25,7 @@ bool has_one_scale(const Subject& subject, const Node& node) {
 
 /// hls4ml moves scales that differ behind the convolution, and a bias in it does not follow.
 bool bias_is_outside(const Subject& subject, const Node& node) {
-  return is_convolution(node) && node.has_input(2) &&
+  return convolves(node) && node.has_input(2) &&
          !(subject.is_for(Profile::kHls4ml) && has_one_scale(subject, node));
 }
 
@@ -37,7 +37,7 @@ Graph take_out_last_biases(Graph graph, Profile profile) {
     if (is_last(node) && node.has_output(0) && bias_is_outside(subject, node)) outside.insert(node.name);
   }
   return for_each_node(std::move(graph), [&](Graph& all, std::size_t i) {
-    if (!is_convolution(all.nodes[i]) || !outside.contains(all.nodes[i].name)) return;
+    if (!convolves(all.nodes[i]) || !outside.contains(all.nodes[i].name)) return;
     const std::string output = all.nodes[i].outputs[0], bias = all.nodes[i].inputs[2];
     const Value known = all.values[output];
     Node add{.name = all.unused_node_name(all.nodes[i].name + "_bias"),

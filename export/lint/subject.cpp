@@ -35,7 +35,7 @@ bool is_qonnx_quantizer(const Node& node) {
   return graph::is_quantizer(node) || node.is("Trunc", kQonnxDomain);
 }
 bool is_thresholds(const Node& node) { return node.is("MultiThreshold", kQonnxDomain); }
-bool is_convolution(const Node& node) {
+bool convolves(const Node& node) {
   return node.is("Conv") || node.is("ConvTranspose") || node.is("Conv", kChannelsLastDomain);
 }
 

@@ -11,6 +11,7 @@
 #include "graph/qonnx/pack_constant.h"
 #include "graph/qonnx/quant_arithmetic.h"
 #include "graph/strided_index.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
@@ -224,10 +225,8 @@ class Lifter {
     if (consumers.empty() || rank < 2) return 0;
     const Node& node = known_.nodes[consumers[0]];
     const bool is_second = node.inputs.size() > 1 && node.inputs[1] == name;
-    if (node.is("ConvTranspose")) return is_second ? 1 : 0;
-    if (node.is("Gemm")) return is_second && node.int_or("transB", 0) == 0 ? 1 : 0;
-    if (node.is("MatMul")) return is_second ? rank - 1 : rank - 2;
-    return 0;
+    const auto product = weighted_product(node, rank, is_second ? 1 : 0);
+    return product ? product->output_axis : 0;
   }
 
   Graph graph_;

@@ -21,10 +21,10 @@ using Ints = std::vector<std::int64_t>;
 struct Source {
   const QuantizedTensor* codes = nullptr;
   const Tensor* kept = nullptr;
-  bool is_turned = false;  ///< what is kept has its two axes the other way round
+  bool is_transposed = false;  ///< what is kept has its two axes the other way round
 
   std::vector<std::int64_t> kept_shape() const {
-    return is_turned ? std::vector<std::int64_t>{kept->shape()[1], kept->shape()[0]} : kept->shape();
+    return is_transposed ? std::vector<std::int64_t>{kept->shape()[1], kept->shape()[0]} : kept->shape();
   }
 };
 
@@ -66,7 +66,7 @@ std::set<std::string> only_multiplied(const Graph& graph) {
 /// What is kept, as the file has it.
 Tensor kept_of(const Source& source) {
   const Tensor& kept = *source.kept;
-  if (source.is_turned)
+  if (source.is_transposed)
     return Tensor::floats(source.kept_shape(), permuted(kept.to_floats(), kept.shape(), Ints{1, 0}));
   if (!kept.is_unread()) return kept;
   const HeldBytes held = kept.held();
@@ -86,9 +86,9 @@ class Splitter {
       const bool is_own = as_checkpoint && is_weight(graph, name, tensor);
       if (!is_own && !is_packed(graph, name, tensor)) continue;
       structure_.initializers.erase(name);
-      const bool is_turned = is_own && multiplied.contains(name);
-      const Source source{.kept = &tensor, .is_turned = is_turned};
-      sources_[take(name, source.kept_shape(), is_turned ? Ints{1, 0} : Ints{}, tensor.type())] = source;
+      const bool is_transposed = is_own && multiplied.contains(name);
+      const Source source{.kept = &tensor, .is_transposed = is_transposed};
+      sources_[take(name, source.kept_shape(), is_transposed ? Ints{1, 0} : Ints{}, tensor.type())] = source;
     }
     for (Node& node : structure_.nodes) {
       for (std::string& value : node.inputs) {
@@ -210,7 +210,7 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
       write_encoded(writer, *source.codes, layout_of(*source.codes, options.layout));
       source.codes->release_codes();
     } else {
-      const Tensor made = source.is_turned ? kept_of(source) : *source.kept;
+      const Tensor made = source.is_transposed ? kept_of(source) : *source.kept;
       const HeldBytes held = made.held();
       writer.write(held.bytes());
     }

@@ -8,25 +8,20 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/scaled_constant.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
 
-bool is_convolution(const Node& node) { return node.is("Conv") || node.is("ConvTranspose"); }
-
-/// Axis of a weight that runs over the outputs, of a node that multiplies by it; nothing where it is no such node.
-/// A ConvTranspose of several groups has its outputs on two axes.
-std::optional<std::size_t> output_axis(const Graph& graph, const Node& node) {
+/// A product whose weight's output axis a factor can go into; nothing where there is no such axis: a ConvTranspose of
+/// several groups has its outputs on two.
+std::optional<WeightedProduct> scalable_product(const Graph& graph, const Node& node) {
   const Tensor* weight = constant_input(graph, node, 1);
   if (!weight || weight->type() != ElementType::kFloat) return {};
-  if (is_convolution(node) && weight->rank() < 3) return {};
-  if (node.is("Conv")) return 0;
-  if (node.is("ConvTranspose"))
-    return node.int_or("group", 1) == 1 ? std::optional<std::size_t>(1) : std::nullopt;
-  if (weight->rank() != 2) return {};
-  if (node.is("Gemm")) return node.int_or("transB", 0) != 0 ? 0 : 1;
-  if (node.is("MatMul")) return 1;
-  return {};
+  const auto product = weighted_product(node, weight->shape().size());
+  if (!product || (product->is_convolution() ? weight->rank() < 3 : weight->rank() != 2)) return {};
+  if (product->terms == Terms::kTransposed && product->groups != 1) return {};
+  return product;
 }
 
 struct Affine {
@@ -69,14 +64,13 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   const std::size_t made_by = sole_source(links, norm.inputs[0]);
   if (made_by == Links::kNone) return false;
   const std::size_t source = now[made_by];
-  const auto axis = output_axis(graph, graph.nodes[source]);
-  if (!axis) return false;
+  const auto product = scalable_product(graph, graph.nodes[source]);
+  if (!product) return false;
   const Tensor weight = *constant_input(graph, graph.nodes[source], 1);
   const std::size_t channels = affine->factor.size();
-  if (static_cast<std::size_t>(weight.shape()[*axis]) != channels) return false;
-  const bool has_bias = !graph.nodes[source].is("MatMul");
-  const Value* product = graph.find(norm.inputs[0]);
-  if (!has_bias && (!product || !product->shape || product->shape->size() != 2)) return false;
+  if (static_cast<std::size_t>(weight.shape()[product->output_axis]) != channels) return false;
+  const bool has_bias = product->bias != kNoInput;
+  if (!has_bias && graph.rank_of(norm.inputs[0]) != std::size_t{2}) return false;
   const double beta = graph.nodes[source].float_or("beta", 1),
                alpha = graph.nodes[source].float_or("alpha", 1);
   std::vector<float> bias(channels, 0.0F);
@@ -95,7 +89,7 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   }
   const auto count = static_cast<std::int64_t>(channels);
   const std::string folded = add_constant(graph, graph.nodes[source].inputs[1] + "_folded",
-                                          scaled_along(weight, *axis, affine->factor));
+                                          scaled_along(weight, product->output_axis, affine->factor));
   const std::string shift = add_constant(graph, norm.inputs[2] + "_folded", Tensor::floats({count}, bias));
   Node& node = graph.nodes[source];
   node.inputs[1] = folded;
@@ -109,7 +103,7 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   }
   node.inputs.resize(3);
   node.inputs[2] = shift;
-  if (node.is("Gemm")) {
+  if (!product->is_convolution()) {  // Gemm
     node.attributes["beta"] = 1.0F;
     node.attributes["alpha"] = static_cast<float>(alpha);
   }

@@ -5,6 +5,7 @@
 #include "graph/edit.h"
 #include "graph/passes/layout.h"
 #include "graph/strided_index.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
@@ -13,9 +14,9 @@ using Ints = std::vector<std::int64_t>;
 
 /// The axis of the second input that meets the columns of the first; nothing where this is no such product.
 std::optional<std::size_t> rows_axis(const Node& node) {
-  if (node.is("MatMul")) return 0;
-  if (node.is("Gemm") && node.int_or("transA", 0) == 0) return node.int_or("transB", 0) != 0 ? 1 : 0;
-  return {};
+  const auto product = weighted_product(node, 2);
+  if (!product || product->is_convolution() || product->transposes_data) return {};
+  return product->input_axis;
 }
 
 /// The tensor is a matrix that has rows to move, or broadcasts over them.

@@ -8,6 +8,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/scaled_constant.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
@@ -125,7 +126,7 @@ class NormFolder {
 
   std::optional<ProductBias> bias_of(std::size_t at, std::size_t outputs) const {
     const Node& node = graph_.nodes[at];
-    if (!node.is("Gemm")) {
+    if (weighted_product(node, 2)->bias == kNoInput) {
       const auto consumers = links_.consumers(node.outputs[0]);
       if (consumers.size() != 1 || links_.is_output(node.outputs[0])) return {};
       const Node& add = graph_.nodes[consumers[0]];

@@ -5,6 +5,7 @@
 
 #include "graph/edit.h"
 #include "graph/passes/fold_norms.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
@@ -108,15 +109,14 @@ class NormPlanner {
 
   std::string find_matrix(NormFold& fold, std::size_t at, const std::string& value) {
     const Node& node = graph_.nodes[at];
-    const bool multiplies = (node.is("MatMul") || node.is("Gemm")) && node.inputs.size() >= 2 &&
-                            node.inputs[0] == value && std::ranges::count(node.inputs, value) == 1 &&
-                            node.int_or("transA", 0) == 0;
+    const bool multiplies = is_matrix_product(node) && node.inputs.size() >= 2 && node.inputs[0] == value &&
+                            std::ranges::count(node.inputs, value) == 1 && node.int_or("transA", 0) == 0;
     if (!multiplies) return "its output is taken by " + node.op + ", which is no product with a matrix";
     const auto shape = sizes(node.inputs[1]);
-    const bool is_matrix = shape && (node.is("Gemm") ? shape->size() == 2 : !shape->empty());
-    if (!is_matrix) return "what " + node.op + " multiplies it by is no float32 constant";
-    std::size_t axis = shape->size() < 2 ? 0 : shape->size() - 2;
-    if (node.int_or("transB", 0) != 0) axis = 1;
+    const auto product = weighted_product(node, shape ? shape->size() : 0);
+    if (!shape || product->input_axis >= shape->size() || product->output_axis >= shape->size())
+      return "what " + node.op + " multiplies it by is no float32 constant";
+    const std::size_t axis = product->input_axis;
     if ((*shape)[axis] != width_)
       return "its gain has " + std::to_string(width_) + " numbers, and the matrix of " + node.op + " takes " +
              std::to_string((*shape)[axis]);

@@ -9,6 +9,7 @@
 #include "graph/operator_traits.h"
 #include "graph/quantize/roles.h"
 #include "graph/recurrent_cell.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
@@ -33,7 +34,7 @@ bool is_wide(const CellPart& part) {
 
 /// A rule that names a part of a cell is about what that gives; one that names its products, about what they take in, as
 /// elsewhere.
-bool is_ruled_by_output(const Node& node) { return cell_part(node) && !node.is("Gemm"); }
+bool is_ruled_by_output(const Node& node) { return cell_part(node) && !is_matrix_product(node); }
 
 constexpr const char* kWideNumber = "int8";
 

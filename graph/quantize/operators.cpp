@@ -7,6 +7,7 @@
 #include "graph/edit.h"
 #include "graph/operator_traits.h"
 #include "graph/recurrent_cell.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::graph {
 namespace {
@@ -91,7 +92,7 @@ ActivationInputs cell_inputs(const Node& node, std::vector<std::size_t> floats) 
   const auto part = cell_part(node);
   const bool takes = is_any(node, trait::kOfCells) || (node.is("Sub") && part->part == "change");
   if (!takes) return {};
-  if (node.is("Gemm")) std::erase_if(floats, [](std::size_t i) { return i > 1; });
+  if (is_matrix_product(node)) std::erase_if(floats, [](std::size_t i) { return i > 1; });
   return {.inputs = std::move(floats)};
 }
 
@@ -118,16 +119,12 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
     return {{.input = 1, .output_axis = 1}, {.input = 2, .output_axis = 1}};
   }
   if (traits.is(trait::kMultiplies)) {
-    const Terms terms = traits.products[0].terms;
-    if (terms == Terms::kConvolution && is_constant(1)) return {{.input = 1, .output_axis = 0}};
-    if (terms == Terms::kTransposed && is_constant(1)) return {{.input = 1, .output_axis = 1}};
-    if (terms == Terms::kEquation) return equation_weights(graph, node, constants);
-    if (terms != Terms::kMatrix || is_constant(0) == is_constant(1)) return {};
+    if (traits.products[0].terms == Terms::kEquation) return equation_weights(graph, node, constants);
+    if (is_matrix_product(node) && is_constant(0) == is_constant(1)) return {};
     const std::size_t at = is_constant(1) ? 1 : 0;
-    const bool turned = node.int_or(at == 1 ? "transB" : "transA", 0) != 0;
-    const std::size_t from_behind = (at == 1) == turned ? 2 : 1;
-    const std::size_t axes = node.is("Gemm") ? 2 : std::max(rank(at), from_behind);
-    return {{.input = at, .output_axis = axes - from_behind}};
+    const auto product = weighted_product(node, rank(at), at);
+    if (!product || !is_constant(at)) return {};
+    return {{.input = at, .output_axis = product->output_axis}};
   }
   const bool is_table = is_constant(0) && is_float(graph, node.inputs[0]) && rank(0) == 2;
   if (is_table && picks_rows(graph, node, constants))
@@ -164,7 +161,7 @@ bool moves_elements(const Graph& graph, const Node& node) {
 }
 
 bool takes_tokens(const Graph& graph, const Node& node, std::size_t input, const Constants& constants) {
-  if (input != 0 || cell_part(node) || (!node.is("MatMul") && !node.is("Gemm"))) return false;
+  if (input != 0 || cell_part(node) || !is_matrix_product(node)) return false;
   if (node.int_or("transA", 0) != 0) return false;
   const std::vector<WeightInput> weights = weight_inputs(graph, node, constants);
   return weights.size() == 1 && weights[0].input == 1;
@@ -198,17 +195,16 @@ bool is_average_pool(const Graph& graph, const Node& node) {
 }
 
 bool is_depthwise(const Graph& graph, const Node& node) {
-  if (!node.is("Conv") && !node.is("ConvTranspose")) return false;
-  const std::int64_t groups = node.int_or("group", 1);
+  if (!is_convolution(node)) return false;
   const auto weight = graph.shape_of(node.inputs.at(1));
-  if (groups < 2 || !weight || weight->size() < 2) return false;
-  const std::int64_t channels =
-      node.is("Conv") ? groups * (*weight)[1].size : (*weight)[0].size;  // of the input
-  return groups == channels;
+  if (!weight || weight->size() < 2) return false;
+  const std::int64_t sizes[] = {(*weight)[0].size, (*weight)[1].size};
+  const auto product = weighted_product(node, weight->size());
+  return product->groups > 1 && product->groups == product->inputs(sizes);
 }
 
 bool is_called(const Node& node, const std::string& op) {
-  if (op == "Linear") return node.is("MatMul") || node.is("Gemm");
+  if (op == "Linear") return is_matrix_product(node);
   if (op == "Embedding") return node.is("Gather");
   return node.op == op;
 }
@@ -219,12 +215,12 @@ std::optional<BiasInput> bias_of(const Graph& graph, const Links& links, std::si
     const Tensor* constant = graph.constant(value);
     return constant && constant->type() == ElementType::kFloat;
   };
-  if (node.is("Conv") || node.is("ConvTranspose") || node.is("Gemm")) {
-    const bool scaled = node.is("Gemm") && (node.float_or("alpha", 1) != 1 || node.float_or("beta", 1) != 1);
-    if (scaled || !node.has_input(2) || !is_bias(node.inputs[2])) return {};
-    return BiasInput{.node = index, .input = 2};
+  const auto product = weighted_product(node, 2);
+  if (!product) return {};
+  if (product->bias != kNoInput) {
+    if (product->is_scaled || !node.has_input(product->bias) || !is_bias(node.inputs[product->bias])) return {};
+    return BiasInput{.node = index, .input = product->bias};
   }
-  if (!node.is("MatMul")) return {};
   const std::string& value = graph.nodes[last_sum_behind(graph, links, index)].outputs[0];
   const auto consumers = links.consumers(value);
   if (links.is_output(value) || consumers.size() != 1 || !graph.nodes[consumers[0]].is("Add")) return {};

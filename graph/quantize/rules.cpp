@@ -8,6 +8,7 @@
 #include "graph/buffers.h"
 #include "graph/quantized_constant.h"
 #include "graph/strided_index.h"
+#include "graph/weighted_product.h"
 #include "quant/misfits.h"
 #include "quant/recipe/rule_reach.h"
 
@@ -85,7 +86,6 @@ class ConstantRules {
     return op && (!match.depthwise || (*match.depthwise == is_depthwise(graph_, node) &&
                                        (*match.depthwise || is_convolution(node))));
   }
-  static bool is_convolution(const Node& node) { return node.is("Conv") || node.is("ConvTranspose"); }
 
   static Rule::Role role_of(RuledConstant::Role role) {
     return role == RuledConstant::Role::kWeight      ? Rule::Role::kWeight

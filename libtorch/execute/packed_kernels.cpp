@@ -221,9 +221,9 @@ std::optional<Plan::Replacement> packed_kernel(const Graph& graph, const Node& n
     if (!constant || graph.quantized.contains(node.inputs[0]) ||
         (node.has_input(2) && graph.quantized.contains(node.inputs[2])))
       return std::nullopt;
-    const bool is_turned = constant->axes[0] == 1,
-               wants_turned = node.is("Gemm") && node.int_or("transB", 0) != 0;
-    return multiplied(c10::make_intrusive<PackedMatrix>(*constant), is_turned != wants_turned);
+    const bool is_transposed = constant->axes[0] == 1,
+               wants_transposed = node.is("Gemm") && node.int_or("transB", 0) != 0;
+    return multiplied(c10::make_intrusive<PackedMatrix>(*constant), is_transposed != wants_transposed);
   }
   if (node.is("Gather") && node.int_or("axis", 0) == 0) {
     const QuantizedConstant* constant = matrix_input(graph, node, 0);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/threads/parallel.h"
+#include "graph/weighted_product.h"
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
 #include "runtime/lower/domain.h"
@@ -71,13 +72,15 @@ class Lowering {
       coded_[node.outputs[0]] = {.codes = node.inputs[0], .grid = *grid, .type = type_of(*grid)};
       return;
     }
-    const bool multiplies = node.is("Conv") || node.is("MatMul") || node.is("Gemm");
-    if (multiplies && node.inputs.size() >= 2 && known_.is_coded_weight(node.inputs[1])) {
+    const auto product = graph::weighted_product(node, 2);
+    const bool has_kernel = product && product->terms != graph::Terms::kTransposed;
+    if (has_kernel && node.inputs.size() >= 2 && known_.is_coded_weight(node.inputs[1])) {
       const std::string why = lower_product(i);
       if (why.empty()) return;
       made_.floats.emplace_back(node.name, why);
     }
-    if (node.is("MatMul") && lower_products(node)) return;
+    const bool is_plain = has_kernel && product->bias == graph::kNoInput;  // MatMul
+    if (is_plain && lower_products(node)) return;
     if (moves_codes(node) && coded_.contains(node.inputs[0])) return emit_move(node);
     for (const std::string& input : node.inputs) need_floats(input);
     made_.graph.nodes.push_back(node);
@@ -97,20 +100,19 @@ class Lowering {
     const auto input = coded_.find(node.inputs[0]);
     if (input == coded_.end()) return "its input is no quantizer's with one scale and up to eight bits";
     const Coded& x = input->second;
-    const bool convolves = node.is("Conv"), is_gemm = node.is("Gemm");
     const std::size_t rank = known_.weight_shape(node.inputs[1]).size();
+    const graph::WeightedProduct product = *graph::weighted_product(node, rank);
+    const bool convolves = product.is_convolution();
     if (!convolves && rank != 2) return "its weight has " + std::to_string(rank) + " axes";
-    if (is_gemm && node.int_or("transA", 0) != 0) return "it transposes its input";
-    const std::size_t output_axis = convolves || (is_gemm && node.int_or("transB", 0) != 0) ? 0 : rank - 1;
-    auto weight = known_.weight_of(node.inputs[1], output_axis);
+    if (product.transposes_data) return "it transposes its input";
+    auto weight = known_.weight_of(node.inputs[1], product.output_axis);
     if (!weight.ok()) return weight.failure().message;
     IntegerWeight& w = weight.value();
     const auto bias = own_bias(node, w.outputs());
     if (!bias) return "what it adds is no constant of its channels";
 
     std::vector<ChainStep> steps;
-    const double alpha = is_gemm ? node.float_or("alpha", 1) : 1,
-                 beta = is_gemm ? node.float_or("beta", 1) : 1;
+    const double alpha = node.float_or("alpha", 1), beta = node.float_or("beta", 1);  // of Gemm
     if (alpha != 1) steps.push_back({.kind = Kind::kMultiply, .numbers = {alpha}});
     std::vector<double> shift = *bias;
     for (double& b : shift) b *= beta;  // exact: both are float32
@@ -124,7 +126,7 @@ class Lowering {
         follow(known_, node.outputs[0],
                {.count = w.outputs(),
                 .behind = convolves ? rank - 2 : 0,
-                .rank = convolves || is_gemm ? std::optional(rank) : from_.rank_of(node.outputs[0])});
+                .rank = product.bias != graph::kNoInput ? std::optional(rank) : from_.rank_of(node.outputs[0])});
     std::vector<ChainStep> all = steps;
     all.insert(all.end(), found.steps.begin(), found.steps.end());
     Chain chain(factors, all);
@@ -198,7 +200,7 @@ class Lowering {
   /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`: its sums.
   Node product_node(const Node& node, const Coded& x, const IntegerWeight& w,
                     const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
-    const bool convolves = node.is("Conv");
+    const bool convolves = graph::is_convolution(node);
     Node made{.name = node.name,
               .op = convolves ? "Conv" : "MatMul",
               .domain = std::string(kRuntimeDomain),

@@ -49,20 +49,20 @@ Drawn drawn_network(Random& random) {
     const std::size_t out = 1 + random() % 9;
     const std::string module = "layers." + std::to_string(layer) + ".fc";
     const std::string weight = random() % 4 == 0 ? module : module + ".weight";
-    const bool is_gemm = random() % 3 == 0, is_turned = is_gemm && random() % 2 == 0;
-    const auto rows = static_cast<std::int64_t>(is_turned ? out : width),
-               columns = static_cast<std::int64_t>(is_turned ? width : out);
+    const bool is_gemm = random() % 3 == 0, is_transposed = is_gemm && random() % 2 == 0;
+    const auto rows = static_cast<std::int64_t>(is_transposed ? out : width),
+               columns = static_cast<std::int64_t>(is_transposed ? width : out);
     const Tensor values = Tensor::floats({rows, columns}, drawn_floats(width * out, random));
     if (random() % 2 == 0) {
       made.graph.quantized[weight] = crumb::graph::quantize_constant(crumb::QuantSpec::parse("int4:channel"),
-                                                                     values, is_turned ? 0 : 1, weight);
+                                                                     values, is_transposed ? 0 : 1, weight);
       made.graph.values[weight] = crumb::graph::value_of(values);
     } else {
       made.constant(weight, values);
     }
     const auto product = [&](const std::string& of) {
       if (!is_gemm) return made.node("MatMul", {of, weight});
-      return made.node("Gemm", {of, weight}, {{"transB", static_cast<std::int64_t>(is_turned)}});
+      return made.node("Gemm", {of, weight}, {{"transB", static_cast<std::int64_t>(is_transposed)}});
     };
     std::string y = product(x);
     if (random() % 3 == 0) y = made.node("Add", {y, product(made.node("Neg", {x}))});
@@ -213,7 +213,7 @@ TEST_CASE("adapters: merged, they are in the matrices") {
           for (std::size_t o = 0; o < product.out; ++o)
             for (std::size_t i = 0; i < product.in; ++i)
               for (std::size_t k = 0; k < update.rank; ++k)
-                meant[product.is_turned ? o * product.in + i : i * product.out + o] +=
+                meant[product.is_transposed ? o * product.in + i : i * product.out + o] +=
                     static_cast<double>(update.scale) * update.up[o * update.rank + k] *
                     update.down[k * product.in + i];
         }

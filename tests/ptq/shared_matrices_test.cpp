@@ -108,7 +108,7 @@ double mean_error(const Setting& setting, const std::string& matrix, const Tenso
 }
 
 /// A matrix that is multiplied by again and again, with what makes outputs of what comes between.
-Setting recurrent_network(std::mt19937& random, bool is_turned, bool is_looked_up) {
+Setting recurrent_network(std::mt19937& random, bool is_transposed, bool is_looked_up) {
   constexpr std::int64_t kSize = 16;
   NodeBuilder build;
   build.graph.opsets[""] = 24;
@@ -123,14 +123,14 @@ Setting recurrent_network(std::mt19937& random, bool is_turned, bool is_looked_u
     x = build.input("x", {7, kSize});
   }
   for (unsigned i = 0; i < 2 + random() % 3; ++i) {
-    x = is_turned ? build.node("Gemm", {x, w}, {{"transB", std::int64_t{1}}}) : build.node("MatMul", {x, w});
+    x = is_transposed ? build.node("Gemm", {x, w}, {{"transB", std::int64_t{1}}}) : build.node("MatMul", {x, w});
     x = build.node(random() % 2 == 0 ? "Sigmoid" : "Tanh", {x});
   }
   x = build.node("MatMul", {x, build.constant("last", drawn_tensor(random, {kSize, 3}))});
   build.graph.outputs = {x};
   Setting setting;
   setting.graph = crumb::graph::infer_shapes(build.graph);
-  crumb::ptq::test::will_be(setting, "w", is_turned ? 0 : 1, "int3:channel");
+  crumb::ptq::test::will_be(setting, "w", is_transposed ? 0 : 1, "int3:channel");
   crumb::ptq::test::will_be(setting, "last", 1, "int3:channel");
   return setting;
 }

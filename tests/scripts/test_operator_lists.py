@@ -37,6 +37,41 @@ def test_names_of_operators_stand_in_the_table_only(repo, of_scripts):
     assert not lists, "ask graph/operator_traits.h, and give the operators a trait there"
 
 
+PRODUCT = re.compile(r'(?:\bis\(|\bop [!=]= )"(?:MatMul|Gemm|Conv|ConvTranspose)"')
+# What is about one of these operators' own form (Gemm's factors, layouts of images), and how often it names them. Others ask
+# graph/weighted_product.h. The numbers may only become smaller.
+OF_ONE_FORM = {
+    "analysis/accumulator/computed_terms.cpp": 1,
+    "analysis/accumulator/lay_out_weight.cpp": 3,
+    "analysis/accumulator/register_products.cpp": 1,
+    "analysis/accumulator/run_in_registers.cpp": 1,
+    "analysis/products.cpp": 7,
+    "graph/adapters.cpp": 1,
+    "graph/packed/write.cpp": 1,
+    "graph/passes/channels_last.cpp": 1,
+    "graph/passes/gemm.cpp": 2,
+    "graph/passes/layout.cpp": 1,
+    "graph/quantize/nonnegative.cpp": 1,
+    "graph/sparse_products.cpp": 2,
+    "libtorch/execute/packed_kernels.cpp": 3,
+    "qat/attach.cpp": 1,
+    "tasks/train/wraparound.cpp": 1,
+}
+
+
+def test_products_are_asked_for_by_their_axes(repo, of_scripts):
+    """Whoever rewrites weights takes any product that has axes of outputs and inputs, not MatMul, Gemm and Conv by name."""
+    found = {}
+    rooms = of_scripts("check_includes").MAY_INCLUDE
+    for room in [room for room, includes in rooms.items() if "graph" in [room, *includes]]:
+        for path in sorted((repo / room).rglob("*")):
+            name = path.relative_to(repo).as_posix()
+            if path.suffix in {".h", ".cpp", ".inc"} and not MAY.match(name):
+                if count := len(PRODUCT.findall(COMMENT.sub("", path.read_text()))):
+                    found[name] = count
+    assert found == OF_ONE_FORM
+
+
 def test_a_list_is_found(repo):
     names = operators(repo)
     assert list(lists_in('constexpr std::array k = {"Add", "Mul", "Sub", "Div"};', names))

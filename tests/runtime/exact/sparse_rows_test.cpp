@@ -59,7 +59,7 @@ bool is_same_number(float a, float b) {
 
 void check_whole_matrix(const SparseCase& one, const std::vector<float>& x, int threads) {
   // Rows of y, or columns, one behind the other, with a gap.
-  for (const bool is_turned : {false, true}) {
+  for (const bool is_transposed : {false, true}) {
     const std::size_t gap = 3;
     std::vector<float> meant((one.rows + gap) * (one.outputs + gap), -7.0F), made = meant;
     Products product{.rows = one.rows,
@@ -70,8 +70,8 @@ void check_whole_matrix(const SparseCase& one, const std::vector<float>& x, int 
                      .w = one.w.data(),
                      .w_stride = one.terms,
                      .y = meant.data(),
-                     .y_row = is_turned ? 1 : one.outputs + gap,
-                     .y_column = is_turned ? one.rows + gap : 1};
+                     .y_row = is_transposed ? 1 : one.outputs + gap,
+                     .y_column = is_transposed ? one.rows + gap : 1};
     multiply_ref(product);
     product.y = made.data();
     product.w = nullptr;
