@@ -38,7 +38,7 @@ void multiply_bench(const Options& options) {
         .axes = {0, 1}};
     const runtime::Array floats = runtime::Array::of(constant.value());
     const graph::Node node{.name = "product", .op = "Gemm"};
-    const auto axes = runtime::MatrixAxes::kOutputsTerms;
+    const auto axes = runtime::MatrixOrder::kOutputsTerms;
     const auto dense = runtime::HeldMatrix::of({.node = node, .constants = {nullptr, &floats}}, 1, axes);
     const auto packed = runtime::HeldMatrix::of({.node = node, .packed = &constant}, 1, axes);
     const graph::SparseMatrix few = few_numbers(rows, cols);

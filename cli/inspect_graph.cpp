@@ -108,6 +108,10 @@ Json graph_json(const Described& described, const std::string& svg) {
   json["runtime"]["floats"] = Json::array();
   for (const auto& [node, why] : described.lowered.floats)
     json["runtime"]["floats"].push_back({{"node", node}, {"reason", why}});
+  json["runtime"]["packed_weights"] = described.lowered.weights.packed;
+  json["runtime"]["decoded_weights"] = Json::array();
+  for (const auto& [weight, node] : described.lowered.weights.decoded)
+    json["runtime"]["decoded_weights"].push_back({{"weight", weight}, {"node", node}});
   if (described.memory) json["memory"] = memory_json(*described.memory);
   if (!svg.empty()) json["svg"] = svg;
   return json;
@@ -152,6 +156,21 @@ void print_runtime(const runtime::Lowered& lowered) {
   }
 }
 
+/// Which weights of layers in floats stay codes in memory.
+void print_weights(const runtime::PackedWeights& weights) {
+  if (weights.packed.empty() && weights.decoded.empty()) return;
+  std::cout << "in memory: " << count_text(weights.packed.size(), "weight")
+            << (weights.packed.size() == 1 ? " stays" : " stay") << " packed";
+  if (!weights.decoded.empty()) std::cout << "; " << weights.decoded.size() << " as floats";
+  std::cout << "\n";
+  constexpr std::size_t kMostNamed = 8;
+  for (std::size_t i = 0; i < std::min(weights.decoded.size(), kMostNamed); ++i)
+    std::cout << "  " << printable(weights.decoded[i].first) << " as floats, for "
+              << printable(weights.decoded[i].second) << "\n";
+  if (weights.decoded.size() > kMostNamed)
+    std::cout << "  and " << weights.decoded.size() - kMostNamed << " others\n";
+}
+
 /// A drawing of many nodes: its first lines, and how many there are more.
 void print_page(const std::string& drawing, bool all) {
   constexpr std::ptrdiff_t kPage = 60,
@@ -183,6 +202,7 @@ void print_graph(const Described& described, bool all) {
   for (const auto& [op, count] : operators_of(graph)) std::cout << " " << count << " " << printable(op);
   std::cout << "\n";
   print_runtime(described.lowered);
+  print_weights(described.lowered.weights);
   std::cout << "\n";
   print_page(analysis::draw_text(analysis::picture_of(graph)), all);
   if (described.memory) print_memory(*described.memory);

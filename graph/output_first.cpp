@@ -10,17 +10,33 @@ constexpr std::uint64_t kOutputsAtOnce =
 
 }  // namespace
 
-OutputOrder::OutputOrder(std::span<const std::int64_t> shape, std::size_t output_axis) {
+OutputOrder::OutputOrder(std::span<const std::int64_t> shape, MatrixAxes axes) {
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    std::uint64_t& size = axis < output_axis ? before : axis == output_axis ? outputs : behind;
+    std::uint64_t& size = axis < axes.stack     ? matrices
+                          : axis < axes.output  ? before
+                          : axis == axes.output ? outputs
+                                                : behind;
     size *= static_cast<std::uint64_t>(shape[axis]);
   }
 }
 
-/// Calls move(place in the constant, place among the elements, elements that lie together) for all of them,
-/// of several outputs side by side where these are neighbours in the constant.
+/// Calls move(index in the constant, index among the elements, elements that lie together) for all of them,
+/// of several outputs side by side where these are neighbours in the constant. Indices among the elements count from
+/// `first`.
 template <class Move>
 void OutputOrder::walk(std::uint64_t first, std::uint64_t count, const Move& move) const {
+  for (std::uint64_t done = 0; done < count;) {
+    const std::uint64_t base = (first + done) / matrix() * matrix(), begin = first + done - base;
+    const std::uint64_t part = std::min(count - done, matrix() - begin);
+    walk_matrix(begin, part, [&](std::uint64_t constant, std::uint64_t element, std::uint64_t run) {
+      move(base + constant, done + element, run);
+    });
+    done += part;
+  }
+}
+
+template <class Move>
+void OutputOrder::walk_matrix(std::uint64_t first, std::uint64_t count, const Move& move) const {
   if (count == 0) return;
   const std::uint64_t end = first + count;
   const auto part = [&](std::uint64_t output, std::uint64_t from, std::uint64_t to) {  // of one output

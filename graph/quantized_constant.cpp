@@ -29,9 +29,9 @@ void flat_levels(const RowDecoder& decoder, const QuantizedTensor& tensor, std::
     const std::uint64_t row = first / decoder.cols(), column = first % decoder.cols(),
                         run = std::min<std::uint64_t>(out.size(), decoder.cols() - column);
     decoder.codes(row, column, std::span(codes).first(run));
-    const std::uint64_t block = row / tensor.encoding.block_rows * tensor.layout.blocks_per_row;
+    const std::uint64_t block = tensor.layout.first_block(row);
     for (std::uint64_t i = 0; i < run; ++i)
-      out[i] = decoder.grid().values[codes[i]] -
+      out[i] = decoder.grid(row).values[codes[i]] -
                decoder.zero_point(block + (column + i) / tensor.encoding.block_cols);
     out = out.subspan(run);
     first += run;
@@ -45,7 +45,8 @@ void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::
                    const Decode& decode) {
   if (to.empty()) return;
   const std::vector<std::int64_t> shape = constant.shape();
-  const std::optional<std::size_t> axis = output_axis_of(constant.axes);
+  const std::size_t stack = constant.tensor->encoding.stack_axes;
+  const std::optional<std::size_t> axis = output_axis_of(constant.axes, stack);
   if (!axis) {  // an order that no operator has
     std::vector<float> all(constant.tensor->layout.matrix.size());
     decode(0, all);
@@ -53,7 +54,7 @@ void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::
     std::copy_n(all.data() + first, to.size(), to.data());
     return;
   }
-  const OutputOrder whole(shape, *axis);
+  const OutputOrder whole(shape, {*axis, stack});
   if (whole.before == 1) {  // the order that the tensor has
     parallel_for(to.size(), kPiece, 0, [&](std::size_t begin, std::size_t end) {
       decode(first + begin, to.subspan(begin, end - begin));
@@ -68,19 +69,25 @@ void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::
     std::copy_n(around.data() + (first - begin * step), to.size(), to.data());
     return;
   }
-  OutputOrder part = whole;
-  part.before = end - begin;
-  parallel_for(part.outputs, kOutputs, 0, [&](std::size_t from, std::size_t until) {
-    std::vector<float> piece;
-    for (std::size_t output = from; output < until; output += kOutputs) {
-      const std::size_t several = std::min(kOutputs, until - output);
-      piece.resize(several * part.row());
-      for (std::size_t i = 0; i < several; ++i)
-        decode((output + i) * whole.row() + begin * whole.behind,
-               std::span(piece).subspan(i * part.row(), part.row()));
-      part.put(piece, output * part.row(), to);
-    }
-  });
+  for (std::uint64_t at = begin; at < end;) {  // matrix by matrix
+    const std::uint64_t matrix = at / whole.before, inside = at % whole.before;
+    OutputOrder part = whole;
+    part.matrices = 1;
+    part.before = std::min(end - at, whole.before - inside);
+    const std::span<float> of_part = to.subspan((at - begin) * step, part.size());
+    parallel_for(part.outputs, kOutputs, 0, [&](std::size_t from, std::size_t until) {
+      std::vector<float> piece;
+      for (std::size_t output = from; output < until; output += kOutputs) {
+        const std::size_t several = std::min(kOutputs, until - output);
+        piece.resize(several * part.row());
+        for (std::size_t i = 0; i < several; ++i)
+          decode(matrix * whole.matrix() + (output + i) * whole.row() + inside * whole.behind,
+                 std::span(piece).subspan(i * part.row(), part.row()));
+        part.put(piece, output * part.row(), of_part);
+      }
+    });
+    at += part.before;
+  }
 }
 
 }  // namespace
@@ -114,38 +121,35 @@ std::vector<float> levels_of(const QuantizedConstant& constant) {
   return levels;
 }
 
-std::optional<std::size_t> output_axis_of(const std::vector<std::int64_t>& axes) {
-  for (std::size_t axis = 0; axis < axes.size(); ++axis)
-    if (axes == axes_with_output(axes.size(), axis)) return axis;
-  return std::nullopt;
+Result<EncodedLayout> code_layout_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
+                                     MatrixAxes axes) {
+  const std::vector<std::uint64_t> sizes = tensor_shape(shape, axes);
+  return encoded_layout(spec.encoding(sizes, axes.stack), sizes);
 }
 
-std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_axis) {
-  std::vector<std::int64_t> order(rank);  // of the value's axes in the tensor
-  std::iota(order.begin(), order.end(), 0);
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(output_axis),
-              order.begin() + static_cast<std::ptrdiff_t>(output_axis) + 1);
-  return inverse(order);
+std::optional<std::string> misfit_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
+                                     MatrixAxes axes) {
+  return spec.misfit(tensor_shape(shape, axes), axes.stack);
 }
 
-QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, std::size_t output_axis,
+QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, MatrixAxes axes,
                                     const std::string& name, int threads) {
   if (spec.zero == ZeroPoint::kMinimum)
     throw Error("constant " + quote_text(name) +
                 ": minima (zero=min) are for tensors of a checkpoint that are rounded as they are, and for "
                 "gptq; where a network "
                 "is made they are no constant, which is (q - z) * s: say zero=float");
-  QuantizedConstant result{.tensor = {}, .axes = axes_with_output(value.shape().size(), output_axis)};
-  const std::vector<std::int64_t> shape = permuted_shape(value.shape(), inverse(result.axes));
-  const std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
+  QuantizedConstant result{.tensor = {}, .axes = tensor_axes(value.shape().size(), axes)};
+  const std::vector<std::uint64_t> sizes = tensor_shape(value.shape(), axes);
   const HeldFloats values(value);
-  OutputFirst stream(values.span(), {value.shape(), output_axis});
+  OutputFirst stream(values.span(), {value.shape(), axes});
   CodeBytes codes;
-  QuantizedTensor made = quantize_slices(spec, sizes, stream, slice_size(spec, sizes, kSlice).values,
+  const SliceSize size = slice_size(spec, sizes, kSlice, CodeLayout::kRows, axes.stack);
+  QuantizedTensor made = quantize_slices(spec, sizes, stream, size.values,
                                          [&](std::span<const float>, const QuantizedView& slice) {
                                            codes.insert(codes.end(), slice.codes.begin(), slice.codes.end());
                                          },
-                                         {.threads = threads, .name = name});
+                                         {.threads = threads, .name = name, .stack_axes = axes.stack});
   made.codes = std::move(codes);
   result.tensor = std::make_shared<const QuantizedTensor>(std::move(made));
   return result;

@@ -8,15 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "graph/matrix_axes.h"
 #include "graph/tensor.h"
 #include "quant/quant_spec.h"
 #include "quant/quantized_tensor.h"
 
 namespace crumb::graph {
 
-/// The tensor's axis 0 is what scales of granularity channel follow: the output channels. Operators want them
-/// elsewhere (MatMul: last), so the value has its axes in another order: axis i of the value is axis axes[i] of the
-/// tensor.
+/// The tensor's first axis, of a stack the first behind its axes, is what scales of granularity channel follow: the output
+/// channels. Operators want them elsewhere (MatMul: last), so the value has its axes in another order: axis i of the value
+/// is axis axes[i] of the tensor.
 struct QuantizedConstant {
   std::shared_ptr<const QuantizedTensor> tensor;  ///< never null; shared between copies and never changed
   std::vector<std::int64_t> axes;                 ///< a permutation, one for each axis of the tensor
@@ -32,16 +33,16 @@ void read_values(const QuantizedConstant& constant, std::uint64_t first, std::sp
 void read_levels(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to);
 std::vector<float> levels_of(const QuantizedConstant& constant);  ///< all of them
 
-/// The axis of the value that is the tensor's first, where the others keep their order; nothing of other
-/// orders.
-std::optional<std::size_t> output_axis_of(const std::vector<std::int64_t>& axes);
+/// How the codes of a value of this shape lie. Fails as encoded_layout() does.
+Result<EncodedLayout> code_layout_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
+                                     MatrixAxes axes);
 
-/// The value's output axis first, the others in their order: MatMul's [K, N] with output axis 1 gives {1, 0}.
-std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_axis);
+/// Why the spec cannot encode a value of this shape; nothing where it can (QuantSpec::misfit()).
+std::optional<std::string> misfit_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
+                                     MatrixAxes axes);
 
-/// Quantizes a float32 constant whose output channels lie on `output_axis`. `name`: for messages. Throws as
-/// crumb::quantize does.
-QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, std::size_t output_axis,
+/// Quantizes a float32 constant. `name`: for messages. Throws as crumb::quantize does.
+QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, MatrixAxes axes,
                                     const std::string& name, int threads = 0);
 
 }  // namespace crumb::graph

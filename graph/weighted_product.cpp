@@ -18,8 +18,7 @@ const ProductRule* rule_of(const Node& node) {
 std::optional<WeightedProduct> weighted_product(const Node& node, std::size_t rank, std::size_t weight) {
   const ProductRule* rule = rule_of(node);
   if (!rule) return std::nullopt;
-  WeightedProduct product{
-      .terms = rule->terms, .data = 1 - weight, .weight = weight, .bias = rule->bias};
+  WeightedProduct product{.terms = rule->terms, .data = 1 - weight, .weight = weight, .bias = rule->bias};
   if (product.is_convolution()) {
     if (weight != rule->b) return std::nullopt;
     product.output_axis = rule->terms == Terms::kTransposed ? 1 : 0;

@@ -14,14 +14,8 @@ namespace {
 
 /// Of codes and scales.
 std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
-                           std::size_t output_axis) {
-  std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
-  if (output_axis > 0 && output_axis < sizes.size()) {
-    const auto begin = sizes.begin();
-    std::rotate(begin, begin + static_cast<std::ptrdiff_t>(output_axis),
-                begin + static_cast<std::ptrdiff_t>(output_axis) + 1);
-  }
-  const auto layout = encoded_layout(spec.encoding(sizes), sizes);
+                           graph::MatrixAxes axes) {
+  const auto layout = graph::code_layout_of(spec, shape, axes);
   return layout.ok() ? layout.value().total_bytes() : 0;
 }
 
@@ -29,9 +23,10 @@ std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t
 Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 22;
   const graph::HeldFloats values(tensor);
-  const std::optional<std::size_t> axis = graph::output_axis_of(made.axes);
+  const std::size_t stack = made.tensor->encoding.stack_axes;
+  const std::optional<std::size_t> axis = graph::output_axis_of(made.axes, stack);
   if (!axis) return distortion(values.span(), graph::HeldFloats(made.value()).span());
-  graph::OutputFirst stream(values.span(), {tensor.shape(), *axis});
+  graph::OutputFirst stream(values.span(), {tensor.shape(), {*axis, stack}});
   const RowDecoder decoder(made.tensor->view());
   DistortionSum sum;
   std::uint64_t at = 0;
@@ -54,9 +49,8 @@ std::vector<TensorReport> reports_of(const graph::Graph& before, const graph::Qu
                       .shape = {tensor.shape().begin(), tensor.shape().end()},
                       .dtype = DType::kF32,
                       .spec = constant.spec ? constant.spec->to_string() : "",
-                      .bytes = constant.spec
-                                   ? stored_bytes(*constant.spec, tensor.shape(), constant.output_axis)
-                                   : tensor.byte_count(),
+                      .bytes = constant.spec ? stored_bytes(*constant.spec, tensor.shape(), constant.axes)
+                                             : tensor.byte_count(),
                       .kept_because = constant.spec ? "" : constant.kept_because};
     if (constant.spec && quantized) {
       const graph::QuantizedConstant& made = quantized->quantized.at(constant.value);

@@ -41,7 +41,8 @@ Json tensor_json(const TensorReport& tensor) {
 Json constant_json(const PlannedConstant& constant, const TensorReport& tensor) {
   Json json = tensor_json(tensor);
   json["node"] = constant.node;
-  json["output_axis"] = constant.spec ? Json(constant.output_axis) : Json(nullptr);
+  json["output_axis"] = constant.spec ? Json(constant.axes.output) : Json(nullptr);
+  if (constant.spec && constant.axes.stack > 0) json["stack_axes"] = constant.axes.stack;
   json["bits"] = constant.spec ? Json(bits_a_number(tensor)) : Json(nullptr);
   return json;
 }

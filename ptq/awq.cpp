@@ -34,7 +34,7 @@ struct Sink {
 
 /// Which channel a column of a group's moments belongs to.
 std::size_t channel_of(const Sink& sink, std::size_t channels, std::size_t group, std::size_t column) {
-  return sink.axis == sink.constant->output_axis ? group : column / (sink.layer.columns / channels);
+  return sink.axis == sink.constant->axes ? group : column / (sink.layer.columns / channels);
 }
 
 /// The mean square of each channel that comes in.
@@ -125,8 +125,8 @@ class Search {
       const Tensor& weight = constant_of(*sink);
       const Tensor scaled = scaled_channels(weight, sink->axis, factors);
       const std::vector<float> made =
-          graph::quantize_constant(*sink->constant->spec, scaled, sink->constant->output_axis,
-                                   sink->constant->value, setting_.threads)
+          graph::quantize_constant(*sink->constant->spec, scaled, sink->constant->axes, sink->constant->value,
+                                   setting_.threads)
               .value()
               .to_floats();
       std::vector<float> difference = scaled.to_floats();
@@ -139,8 +139,7 @@ class Search {
 
   /// Squares of what these weights make of what comes in now.
   double measure(const Sink& sink, const Tensor& weights) const {
-    const WeightRows rows =
-        weight_rows(scaled_channels(weights, sink.axis, sink.taken), sink.constant->output_axis);
+    const WeightRows rows = weight_rows(scaled_channels(weights, sink.axis, sink.taken), sink.constant->axes);
     const std::size_t size = sink.layer.rows * sink.layer.columns;
     double all = 0;
     for (std::size_t group = 0; group < sink.layer.groups; ++group)

@@ -132,7 +132,8 @@ class Estimation {
         }
         const Tensor now = layer->second.made->run({made.at(input)})[0],
                      then = layer->second.meant->run({meant.at(input)})[0];
-        one.channels.add(now, then, graph::is_convolution(setting_.graph.nodes[node]) ? 1 : then.shape().size() - 1);
+        one.channels.add(now, then,
+                         graph::is_convolution(setting_.graph.nodes[node]) ? 1 : then.shape().size() - 1);
         one.inputs.add(setting_.graph, place_of(node).layer->layer, made.at(input));
       }
     });

@@ -79,9 +79,10 @@ class Correction {
   LayerReport correct(const Corrected& one) {
     const SampledLayer& layer = one.biased.layer;
     const graph::PlannedConstant& constant = setting_.plan.constants[layer.constant];
-    const std::vector<float>
-        weights = weight_rows(setting_.graph.initializers.at(constant.value), constant.output_axis).values,
-        codes = weight_rows(constant.rounded->value(), constant.output_axis).values;
+    const std::vector<float> weights =
+                                 weight_rows(setting_.graph.initializers.at(constant.value), constant.axes)
+                                     .values,
+                             codes = weight_rows(constant.rounded->value(), constant.axes).values;
     const std::vector<float> beside = beside_.of(constant.value);
     const std::vector<float> meant = setting_.graph.initializers.at(one.biased.bias).to_floats(),
                              now = numbers_of(setting_, one.biased.bias).to_floats();

@@ -41,7 +41,7 @@ graph::Batches one_by_one(const Setting& setting) {
 class WeighedRows {
  public:
   WeighedRows(const Tensor& tensor, const PlannedConstant& constant, std::vector<float> squares)
-      : rows_(weight_rows(tensor, constant.output_axis)), squares_(std::move(squares)) {
+      : rows_(weight_rows(tensor, constant.axes)), squares_(std::move(squares)) {
     if (!std::ranges::is_sorted(rows_.axes))
       squares_ = graph::permuted(squares_, tensor.shape(), graph::inverse(rows_.axes));
     for (const float square : squares_) all_ += static_cast<double>(square);
@@ -136,8 +136,8 @@ void check_gradients(const Stage&, const Setting& setting) {
 StageReport fisher(const Stage& stage, Setting& setting) {
   std::vector<PlannedConstant*> palettes, others;
   for (PlannedConstant& constant : setting.plan.constants)
-    if (constant.spec && !constant.rounded)
-      (constant.spec->number->learned ? palettes : others).push_back(&constant);
+    if (constant.spec && !constant.rounded)  // a stack has a palette for each matrix, and keeps rounding
+      (constant.spec->number->learned && constant.axes.stack == 0 ? palettes : others).push_back(&constant);
   if (palettes.empty())
     throw Error("the stage fisher finds no palette (palette1 to palette8) that has no codes yet" +
                 (others.empty()

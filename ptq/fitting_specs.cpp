@@ -15,17 +15,8 @@ namespace {
 
 constexpr double kFloatBits = 32;
 
-/// With the output axis first.
-std::vector<std::uint64_t> sizes_of(const graph::Tensor& tensor, std::size_t output_axis) {
-  const std::vector<std::int64_t>& shape = tensor.shape();
-  if (output_axis >= shape.size()) return {shape.begin(), shape.end()};
-  const auto turned =
-      graph::permuted_shape(shape, graph::inverse(graph::axes_with_output(shape.size(), output_axis)));
-  return {turned.begin(), turned.end()};
-}
-
-double stored_bits(const QuantSpec& spec, const std::vector<std::uint64_t>& sizes) {
-  const auto layout = encoded_layout(spec.encoding(sizes), sizes);
+double stored_bits(const QuantSpec& spec, const graph::Tensor& tensor, graph::MatrixAxes axes) {
+  const auto layout = graph::code_layout_of(spec, tensor.shape(), axes);
   if (!layout.ok() || layout.value().matrix.size() == 0) return 0;
   return 8 * static_cast<double>(layout.value().total_bytes()) /
          static_cast<double>(layout.value().matrix.size());
@@ -47,7 +38,7 @@ std::vector<std::string> pad_groups(const graph::Graph& graph, Recipe& recipe,
   const graph::RuledGraph ruled = graph::apply_rules(graph, graph::Constants(graph), recipe, left_out);
   for (const auto& [name, constant] : ruled.constants) {
     if (constant.spec != recipe.weights) continue;
-    if (whole.misfit(sizes_of(graph.initializers.at(name), constant.output_axis))) names.push_back(name);
+    if (graph::misfit_of(whole, graph.initializers.at(name).shape(), constant.axes)) names.push_back(name);
   }
   if (names.empty()) {
     recipe.weights = whole;
@@ -62,12 +53,11 @@ std::vector<std::string> share_costly_scales(const graph::Graph& graph, graph::Q
   for (graph::PlannedConstant& constant : plan.constants) {
     if (!constant.is_weight || !constant.spec || constant.spec->granularity != Granularity::kChannel)
       continue;
-    const std::vector<std::uint64_t> sizes =
-        sizes_of(graph.initializers.at(constant.value), constant.output_axis);
-    if (stored_bits(*constant.spec, sizes) < kFloatBits) continue;
+    const graph::Tensor& tensor = graph.initializers.at(constant.value);
+    if (stored_bits(*constant.spec, tensor, constant.axes) < kFloatBits) continue;
     QuantSpec one = *constant.spec;
     one.granularity = Granularity::kTensor;
-    if (stored_bits(one, sizes) < kFloatBits) {
+    if (stored_bits(one, tensor, constant.axes) < kFloatBits) {
       constant.spec = one;
       shared.push_back(constant.value);
     } else {

@@ -26,7 +26,7 @@ std::vector<double> losses_of(const Setting& setting, const FormatSpace::Unit& u
     if (!unit.fits[i]) continue;
     losses[i] = of_layer != outputs.end() ? of_layer->second.at(specs[i].to_string())
                                           : own_error(specs[i], setting.graph.initializers.at(name),
-                                                      constant.output_axis, setting.threads);
+                                                      constant.axes, setting.threads);
   }
   return losses;
 }

@@ -47,12 +47,11 @@ FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(gr
         return constant_of(plan, name).spec != constant_of(changed, name).spec;
       });
       unit.is_table = unit.is_free && constant_of(plan, *one.constants.begin()).spec->number->bits == 7;
-      std::vector<std::vector<std::uint64_t>> shapes;
-      for (const std::string& name : one.constants)
-        shapes.push_back(weight_rows(graph.initializers.at(name), constant_of(plan, name).output_axis).shape);
       for (const QuantSpec& spec : wish_.weights)
-        unit.fits.push_back(
-            std::ranges::none_of(shapes, [&](const auto& shape) { return spec.misfit(shape).has_value(); }));
+        unit.fits.push_back(std::ranges::none_of(one.constants, [&](const std::string& name) {
+          const graph::MatrixAxes axes = constant_of(plan, name).axes;
+          return graph::misfit_of(spec, graph.initializers.at(name).shape(), axes).has_value();
+        }));
       if (unit.is_free && std::ranges::find(unit.fits, true) == unit.fits.end())
         throw Error(
             "none of the formats fits " + quote_text(*one.constants.begin()) + " of shape " +

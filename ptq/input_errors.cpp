@@ -139,8 +139,7 @@ InputErrors output_input_errors(const Setting& setting, const std::vector<LayerG
     });
     for (const SampledLayer& layer : station.layers) {
       const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
-      const WeightRows rows =
-          weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
+      const WeightRows rows = weight_rows(setting.graph.initializers.at(constant.value), constant.axes);
       const double all = squares(rows, layer, moments.of(layer), setting.threads);
       if (const std::string fault = fault_of(moments.of(layer)); !fault.empty() || !std::isfinite(all))
         throw Error("what layer " + quote_text(constant.value) + " takes, value " + quote_text(layer.input) +

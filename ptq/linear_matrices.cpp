@@ -18,8 +18,9 @@ std::string hindrance(const graph::Links& links, const LinearMatrix& matrix,
   if (links.is_output(first.weight)) return "it is an output of the network";
   if (links.consumers(first.weight).size() != matrix.products.size())
     return "the network does more with it than multiply";
-  if (!std::ranges::all_of(matrix.products,
-                           [&](const LinearProduct& one) { return one.is_transposed == first.is_transposed; }))
+  if (!std::ranges::all_of(matrix.products, [&](const LinearProduct& one) {
+        return one.is_transposed == first.is_transposed;
+      }))
     return "products take it both as it lies and transposed";
   return of_its_module.size() > 1 ? "another matrix is called " + quote_text(first.module) + ", too"
                                   : std::string();

@@ -55,10 +55,10 @@ Made split(const LinearMatrix& matrix, const graph::Tensor& tensor, Index rank, 
   const MatrixXd whole = matrix_of(tensor, product.is_transposed);
   const double size = std::max(whole.squaredNorm(), std::numeric_limits<double>::min());
   const auto rounded = [&](const graph::Tensor& rest) {
-    return matrix_of(graph::quantize_constant(*matrix.constant->spec, rest, matrix.constant->output_axis,
-                                              product.weight, 1)
-                         .value(),
-                     product.is_transposed);
+    return matrix_of(
+        graph::quantize_constant(*matrix.constant->spec, rest, matrix.constant->axes, product.weight, 1)
+            .value(),
+        product.is_transposed);
   };
   Made made;
   made.report = {.layer = product.weight,

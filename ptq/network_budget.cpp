@@ -45,7 +45,7 @@ class BitsBudget final : public NetworkBudget {
     for (const PlannedConstant& constant : plan.constants) {
       if (!constant.spec) continue;
       const graph::Tensor& value = space.graph().initializers.at(constant.value);
-      shapes_[constant.value] = weight_rows(value, constant.output_axis).shape;
+      layouts_[constant.value] = {value.shape(), constant.axes};
       weights_ += static_cast<std::uint64_t>(value.size());
       fixed_ += bytes(*constant.spec, constant.value);
     }
@@ -85,13 +85,13 @@ class BitsBudget final : public NetworkBudget {
 
  private:
   std::uint64_t bytes(const QuantSpec& spec, const std::string& name) const {
-    const std::vector<std::uint64_t>& shape = shapes_.at(name);
-    return encoded_layout(spec.encoding(shape), shape).take().total_bytes();
+    const auto& [shape, axes] = layouts_.at(name);
+    return graph::code_layout_of(spec, shape, axes).take().total_bytes();
   }
 
   const FormatSpace& space_;
   const double bits_;
-  std::map<std::string, std::vector<std::uint64_t>> shapes_;
+  std::map<std::string, std::pair<std::vector<std::int64_t>, graph::MatrixAxes>> layouts_;
   std::uint64_t fixed_ = 0, weights_ = 0;
 };
 

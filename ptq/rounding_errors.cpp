@@ -15,7 +15,7 @@ void RoundingLoss::add(const graph::Tensor& error, const graph::Tensor& value) {
 RoundingLoss rounding_loss(const graph::PlannedConstant& constant, const graph::Tensor& numbers,
                            int threads) {
   const std::vector<float> values = numbers.to_floats(),
-                           made = graph::quantize_constant(*constant.spec, numbers, constant.output_axis,
+                           made = graph::quantize_constant(*constant.spec, numbers, constant.axes,
                                                            constant.value, threads)
                                       .value()
                                       .to_floats();

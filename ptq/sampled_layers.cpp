@@ -29,7 +29,8 @@ std::optional<SampledLayer> convolution(const Graph& graph, std::size_t index) {
   const Tensor* weight = graph.constant(node.inputs[1]);
   const graph::WeightedProduct product = *graph::weighted_product(node, 3);
   const std::int64_t groups = product.groups;
-  if (!weight || product.terms == graph::Terms::kTransposed || weight->rank() < 3 || weight->size() == 0 || groups < 1 || weight->shape()[0] % groups != 0)
+  if (!weight || product.terms == graph::Terms::kTransposed || weight->rank() < 3 || weight->size() == 0 ||
+      groups < 1 || weight->shape()[0] % groups != 0)
     return std::nullopt;
   return SampledLayer{.node = index,
                       .input = node.inputs[0],

@@ -19,10 +19,6 @@ namespace {
 
 using graph::Tensor;
 
-bool fits(const QuantSpec& spec, const std::vector<std::uint64_t>& shape) {
-  return !spec.misfit(shape).has_value();
-}
-
 /// Of rows by a spec, what of the outputs' squares is lost.
 double output_share(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
                     const LayerMoments& inputs, int threads) {
@@ -53,10 +49,10 @@ RowSums sums_of(std::span<const float> row) {
 
 }  // namespace
 
-double own_error(const QuantSpec& spec, const Tensor& constant, std::size_t output_axis, int threads) {
-  const WeightRows rows = weight_rows(constant, output_axis);
+double own_error(const QuantSpec& spec, const Tensor& constant, graph::MatrixAxes axes, int threads) {
+  const WeightRows rows = weight_rows(constant, axes);
   std::vector<float> rounded(rows.values.size());
-  fake_quantize(spec, rows.values, rows.shape, rounded, {.threads = threads});
+  fake_quantize(spec, rows.values, rows.shape, rounded, {.threads = threads, .stack_axes = rows.stack_axes});
   double lost = 0, all = 0;
   for (std::size_t i = 0; i < rounded.size(); ++i) {
     lost += std::pow(static_cast<double>(rounded[i]) - static_cast<double>(rows.values[i]), 2);
@@ -90,10 +86,9 @@ OutputErrors output_errors(const Setting& setting, const std::vector<QuantSpec>&
       if (const std::string fault = fault_of(moments.of(layer)); !fault.empty())
         throw Error("what layer " + quote_text(constant.value) + " takes, value " + quote_text(layer.input) +
                     ", " + fault);
-      const WeightRows rows =
-          weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
+      const WeightRows rows = weight_rows(setting.graph.initializers.at(constant.value), constant.axes);
       for (const QuantSpec& spec : specs)
-        if (fits(spec, rows.shape))
+        if (!spec.misfit(rows.shape))
           errors[constant.value][spec.to_string()] =
               output_share(spec, rows, layer, moments.of(layer), setting.threads);
       if (setting.progress) setting.progress(++done, layers.size());
@@ -174,10 +169,9 @@ std::map<std::string, double> distances(const Setting& setting, const QuantSpec&
     if (setting.progress) setting.progress(++done, setting.plan.constants.size());
     if (!constant.spec) continue;
     Tensor& place = graph.initializers.at(constant.value);
-    if (!fits(spec, weight_rows(place, constant.output_axis).shape)) continue;
+    if (graph::misfit_of(spec, place.shape(), constant.axes)) continue;
     const Tensor before = place;
-    place =
-        graph::quantize_constant(spec, before, constant.output_axis, constant.value, setting.threads).value();
+    place = graph::quantize_constant(spec, before, constant.axes, constant.value, setting.threads).value();
     const double mean = floats.distance_of(graph);
     place = before;
     if (!std::isfinite(mean))

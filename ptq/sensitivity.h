@@ -20,7 +20,7 @@ enum class Sensitivity {
 };
 
 /// The squared error of a constant over its squares, rounded by a spec that fits its shape.
-double own_error(const QuantSpec& spec, const graph::Tensor& constant, std::size_t output_axis, int threads);
+double own_error(const QuantSpec& spec, const graph::Tensor& constant, graph::MatrixAxes axes, int threads);
 
 /// The format that things are rounded to, one at a time, to see what becomes of predictions: between the coarsest one, where one
 /// tensor can spoil everything, and the middle one, which says less of what coarse ones do. Precondition: there is one.

@@ -28,7 +28,7 @@ std::optional<SharedMatrix> shared_by(const std::vector<LinearProduct>& products
   SharedMatrix matrix;
   for (const LinearProduct& product : products) {
     const std::string& input = graph.nodes[product.node].inputs[0];
-    const bool is_alike = (planned.output_axis == 0) == product.is_transposed && input != planned.value;
+    const bool is_alike = (planned.axes.output == 0) == product.is_transposed && input != planned.value;
     if (!is_alike || product.in == 0 || product.out == 0) return std::nullopt;
     matrix.products.push_back({.constant = constant,
                                .node = product.node,
@@ -97,7 +97,7 @@ std::vector<LayerMoments> moments_of(const std::vector<SharedMatrix>& matrices, 
   std::vector<LayerMoments> all;
   for (const SharedMatrix& matrix : matrices) {
     const graph::PlannedConstant& planned = setting.plan.constants[matrix.constant()];
-    const WeightRows rows = weight_rows(setting.graph.initializers.at(planned.value), planned.output_axis);
+    const WeightRows rows = weight_rows(setting.graph.initializers.at(planned.value), planned.axes);
     const auto size = static_cast<Index>(matrix.products.front().columns);
     MatrixXd sum = MatrixXd::Zero(size, size);
     const auto add = [&](const MatrixXd& moments, double weight) {

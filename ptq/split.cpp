@@ -146,10 +146,10 @@ class Splitting {
   }
 
   WeightRows codes_of(const PlannedConstant& constant, const Tensor& tensor) const {
-    return weight_rows(graph::quantize_constant(*constant.spec, tensor, constant.output_axis, constant.value,
-                                                setting_.threads)
-                           .value(),
-                       constant.output_axis);
+    return weight_rows(
+        graph::quantize_constant(*constant.spec, tensor, constant.axes, constant.value, setting_.threads)
+            .value(),
+        constant.axes);
   }
 
   void apply(const SplitSite& site, const ChannelSplit& split, std::map<std::string, Tensor> sinks) {

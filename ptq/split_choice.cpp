@@ -48,7 +48,7 @@ bool SplitChoice::fits(std::size_t channels) const {
   for (const ChanneledConstant& source : site_.sources) {
     const auto planned = planned_.find(source.name);
     if (planned == planned_.end()) continue;
-    const std::size_t first = planned->second->output_axis;
+    const std::size_t first = planned->second->axes.output;
     std::vector<std::uint64_t> shape = rows_shape(source.name, first);
     // The first axis of rows is the output's, the others follow.
     shape[source.axis == first  ? 0
@@ -61,7 +61,7 @@ bool SplitChoice::fits(std::size_t channels) const {
 
 std::vector<std::uint64_t> SplitChoice::rows_shape(const std::string& name, std::size_t output_axis) const {
   const std::vector<std::int64_t> whole = graph_.initializers.at(name).shape(),
-                                  axes = graph::axes_with_output(whole.size(), output_axis),
+                                  axes = graph::tensor_axes(whole.size(), output_axis),
                                   rows = graph::permuted_shape(whole, graph::inverse(axes));
   return {rows.begin(), rows.end()};
 }

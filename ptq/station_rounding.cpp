@@ -169,8 +169,8 @@ class StationRounding {
   StoredLayer rounded(const SampledLayer& layer, LayerMoments moments) const {
     check_interrupt();
     const std::string& name = constant_of(layer);
-    WeightRows rows = weight_rows(setting_.graph.initializers.at(name),
-                                  setting_.plan.constants[layer.constant].output_axis);
+    WeightRows rows =
+        weight_rows(setting_.graph.initializers.at(name), setting_.plan.constants[layer.constant].axes);
     rows.beside = beside_.of(name);
     const std::vector<std::int64_t> axes = rows.axes;
     RoundedLayer made = round_(layer, std::move(rows), std::move(moments));

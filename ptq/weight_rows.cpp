@@ -1,18 +1,18 @@
 #include "ptq/weight_rows.h"
 
-#include "graph/quantized_constant.h"
+#include <algorithm>
+
 #include "graph/strided_index.h"
 
 namespace crumb::ptq {
 
-WeightRows weight_rows(const graph::Tensor& tensor, std::size_t output_axis) {
-  WeightRows rows{.axes = graph::axes_with_output(tensor.shape().size(), output_axis),
-                  .shape = {},
-                  .values = tensor.to_floats()};
-  const std::vector<std::int64_t> order = graph::inverse(rows.axes);
-  if (output_axis != 0) rows.values = graph::permuted(rows.values, tensor.shape(), order);
-  const std::vector<std::int64_t> shape = graph::permuted_shape(tensor.shape(), order);
-  rows.shape.assign(shape.begin(), shape.end());
+WeightRows weight_rows(const graph::Tensor& tensor, graph::MatrixAxes axes) {
+  WeightRows rows{.axes = graph::tensor_axes(tensor.shape().size(), axes),
+                  .shape = graph::tensor_shape(tensor.shape(), axes),
+                  .values = tensor.to_floats(),
+                  .stack_axes = axes.stack};
+  if (!std::ranges::is_sorted(rows.axes))
+    rows.values = graph::permuted(rows.values, tensor.shape(), graph::inverse(rows.axes));
   return rows;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/matrix_axes.h"
 #include "graph/tensor.h"
 
 namespace crumb::ptq {
@@ -12,11 +13,12 @@ namespace crumb::ptq {
 struct WeightRows {
   std::vector<std::int64_t> axes;  ///< as of graph::QuantizedConstant
   std::vector<std::uint64_t> shape;
-  std::vector<float> values;  ///< row by row
+  std::vector<float> values;     ///< row by row
+  std::uint64_t stack_axes = 0;  ///< leading axes of the shape that number matrices
   std::vector<float> beside =
       {};  ///< what nodes beside the layer add to them (beside_weights.h); empty: nothing
 };
 
-WeightRows weight_rows(const graph::Tensor& tensor, std::size_t output_axis);
+WeightRows weight_rows(const graph::Tensor& tensor, graph::MatrixAxes axes);
 
 }  // namespace crumb::ptq

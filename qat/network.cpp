@@ -178,7 +178,7 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
   const bool is_layer = layer && constant.spec;
   const at::Tensor latent = parameter(constant.value);
   const std::size_t axis =
-      constant.output_axis < static_cast<std::size_t>(latent.dim()) ? constant.output_axis : 0;
+      constant.axes.output < static_cast<std::size_t>(latent.dim()) ? constant.axes.output : 0;
   TrainedWeight weight =
       shared->add(constant, latent, axis, is_layer ? constraint_of(constant, *layer) : std::nullopt);
   if (!weight.quantizer) return;
@@ -412,7 +412,7 @@ void Network::begin_with(std::map<std::string, graph::QuantizedConstant> codes) 
     QuantSpec spec = QuantSpec::parse(constant.tensor->spec);
     if (is_planned) spec.search = planned->spec->search;
     if (!is_planned || spec.to_string() != planned->spec->to_string() ||
-        constant.axes != graph::axes_with_output(constant.axes.size(), planned->output_axis))
+        constant.axes != graph::tensor_axes(constant.axes.size(), planned->axes.output))
       throw Error(quote_text(name) + " begins with codes of " + constant.tensor->spec +
                   ", and the recipe says " + (is_planned ? planned->spec->to_string() : "keep"));
   }

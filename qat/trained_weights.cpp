@@ -21,7 +21,7 @@ TrainedWeight TrainedWeights::add(const graph::PlannedConstant& planned, const a
                                   std::size_t output_axis,
                                   const std::optional<AccumulatorConstraint>& constraint) {
   TrainedWeight weight{.name = planned.value};
-  weight.to_value = graph::axes_with_output(static_cast<std::size_t>(latent.dim()), output_axis);
+  weight.to_value = graph::tensor_axes(static_cast<std::size_t>(latent.dim()), output_axis);
   weight.to_rows = graph::inverse(weight.to_value);
   if (constraint) {
     auto quantizer = std::make_shared<AccumulatorQuantizer>(*planned.spec, *constraint, weight.name);

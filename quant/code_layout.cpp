@@ -23,14 +23,17 @@ std::vector<std::byte> moved(std::span<const std::byte> from, const EncodedLayou
   return made;
 }
 
+/// Packed codes, one for each block, from slot to slot; each matrix' begin on a whole byte.
 std::vector<std::byte> moved_codes(std::span<const std::byte> from, const EncodedLayout& source,
                                    const EncodedLayout& target, int bits) {
-  std::vector<uint8_t> there(source.slots), moved(target.slots);
-  unpack_codes(reinterpret_cast<const uint8_t*>(from.data()), bits, 0, there);
-  for (uint64_t block = 0; block < source.blocks(); ++block)
-    moved[target.slot(block)] = there[source.slot(block)];
   std::vector<std::byte> made(target.zeros_bytes);
-  pack_codes(moved, bits, reinterpret_cast<uint8_t*>(made.data()));
+  std::vector<uint8_t> there(source.slots_each), moved(target.slots_each);
+  for (uint64_t matrix = 0; matrix < source.matrices; ++matrix) {
+    unpack_codes(reinterpret_cast<const uint8_t*>(from.data()) + matrix * source.zeros_each, bits, 0, there);
+    for (uint64_t block = 0; block < source.blocks_each(); ++block)  // as in the first matrix
+      moved[target.slot(block)] = there[source.slot(block)];
+    pack_codes(moved, bits, reinterpret_cast<uint8_t*>(made.data()) + matrix * target.zeros_each);
+  }
   return made;
 }
 
@@ -51,8 +54,8 @@ CodeBytes codes_in_rows(const QuantizedView& tensor, const EncodedLayout& target
 
 }  // namespace
 
-bool fits_tiles(std::span<const uint64_t> shape) {
-  const Result<MatrixShape> matrix = matrix_shape(shape);
+bool fits_tiles(std::span<const uint64_t> shape, uint64_t stack_axes) {
+  const Result<MatrixShape> matrix = matrix_shape(shape.subspan(stack_axes));
   return matrix.ok() && matrix.value().rows >= kTileRows && matrix.value().cols >= kTileCols / 2;
 }
 
@@ -61,7 +64,7 @@ CodeBytes codes_in_tiles(const QuantizedView& rows, int threads) {
   const EncodedLayout target = layout_for(rows, CodeLayout::kTiles);
   const int bits = rows.encoding.number->bits;
   CodeBytes made(target.codes_bytes);
-  const uint64_t tile_rows = (decoder.rows() + kTileRows - 1) / kTileRows;
+  const uint64_t each = (target.matrix_rows + kTileRows - 1) / kTileRows, tile_rows = target.matrices * each;
   const uint64_t across = (decoder.cols() + kTileCols - 1) / kTileCols;
   const uint64_t grain = std::max<uint64_t>(1, 128 / std::max<uint64_t>(1, across));
   parallel_for(tile_rows, grain, threads, [&](size_t begin, size_t end) {
@@ -69,10 +72,10 @@ CodeBytes codes_in_tiles(const QuantizedView& rows, int threads) {
     std::array<uint8_t, kTileRows * kTileCols> tile;
     for (size_t at = begin; at < end; ++at) {
       std::ranges::fill(codes, uint8_t{0});
-      const uint64_t count = std::min(kTileRows, decoder.rows() - at * kTileRows);
+      const uint64_t inside = at % each * kTileRows, first = at / each * target.matrix_rows + inside;
+      const uint64_t count = std::min(kTileRows, target.matrix_rows - inside);
       for (uint64_t r = 0; r < count; ++r)
-        decoder.codes(at * kTileRows + r, 0,
-                      std::span(codes).subspan(r * across * kTileCols, decoder.cols()));
+        decoder.codes(first + r, 0, std::span(codes).subspan(r * across * kTileCols, decoder.cols()));
       for (uint64_t c = 0; c < across; ++c) {
         for (uint64_t r = 0; r < kTileRows; ++r)
           std::memcpy(&tile[r * kTileCols], &codes[(r * across + c) * kTileCols], kTileCols);
@@ -117,7 +120,7 @@ QuantizedTensor in_layout(const QuantizedView& tensor, std::string spec, CodeLay
   made.scales = std::move(blocks.scales);
   made.zeros = std::move(blocks.zeros);
   made.codebook.assign(tensor.codebook.begin(), tensor.codebook.end());
-  made.tensor_scale = tensor.tensor_scale;
+  made.tensor_scales.assign(tensor.tensor_scales.begin(), tensor.tensor_scales.end());
   return made;
 }
 

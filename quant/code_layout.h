@@ -6,7 +6,7 @@
 namespace crumb {
 
 /// Whether a tensor of this shape is worth tiles: those that are not full cost more than they save.
-bool fits_tiles(std::span<const uint64_t> shape);
+bool fits_tiles(std::span<const uint64_t> shape, uint64_t stack_axes = 0);
 
 /// The codes of a tensor, or of a run of its rows that begins at a multiple of kTileRows, in tiles.
 CodeBytes codes_in_tiles(const QuantizedView& rows, int threads = 0);

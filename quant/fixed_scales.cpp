@@ -32,8 +32,9 @@ FixedScales::FixedScales(const QuantSpec& spec, std::span<const float> values,
 void FixedScales::set_scale(std::uint64_t block, float scale) {
   const Encoding& encoding = tensor_.encoding;
   const float multiplier = std::ldexp(1.0F, encoding.scale_exponent);
-  const std::uint32_t pattern = encode_scale(spec_, scale / tensor_.tensor_scale / multiplier).pattern;
-  scales_[block] = decode_scale(encoding.scale, pattern) * multiplier * tensor_.tensor_scale;
+  const float of_tensor = tensor_.unchecked_view().tensor_scale();
+  const std::uint32_t pattern = encode_scale(spec_, scale / of_tensor / multiplier).pattern;
+  scales_[block] = decode_scale(encoding.scale, pattern) * multiplier * of_tensor;
   const std::size_t bytes = scale_format_row(encoding.scale).bytes;
   std::memcpy(tensor_.scales.data() + tensor_.layout.slot(block) * bytes, &pattern, bytes);
 }

@@ -25,8 +25,7 @@ class FixedScales {
   std::uint64_t columns() const { return tensor_.layout.matrix.cols; }
   std::uint64_t blocks() const { return scales_.size(); }
   std::uint64_t block_of(std::uint64_t row, std::uint64_t column) const {
-    return row / tensor_.encoding.block_rows * tensor_.layout.blocks_per_row +
-           column / tensor_.encoding.block_cols;
+    return tensor_.layout.first_block(row) + column / tensor_.encoding.block_cols;
   }
   const Encoding& encoding() const { return tensor_.encoding; }
 

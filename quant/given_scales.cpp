@@ -128,7 +128,7 @@ QuantizedTensor quantize_with_scales(const QuantSpec& spec, std::span<const floa
   parallel_for(rows, a_piece, threads, [&, columns = cols](std::size_t begin, std::size_t end) {
     std::vector<std::uint8_t> codes(columns);
     for (std::uint64_t row = begin; row < end; ++row) {
-      std::uint64_t block = row / tensor.encoding.block_rows * tensor.layout.blocks_per_row;
+      std::uint64_t block = tensor.layout.first_block(row);
       for (std::uint64_t col = 0; col < columns; col += tensor.encoding.block_cols, ++block) {
         const std::uint64_t count = std::min(columns - col, tensor.encoding.block_cols);
         const float* x = values.data() + row * columns + col;

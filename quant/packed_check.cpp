@@ -164,11 +164,12 @@ class CodesCheck {
 /// Looks at codes in tiles that come in slices of any size.
 class TilesCheck {
  public:
-  TilesCheck(const Encoding& encoding, const MatrixShape& matrix, std::string what)
+  TilesCheck(const Encoding& encoding, const EncodedLayout& layout, std::string what)
       : bits_(encoding.number->bits),
         strays_(encoding, what),
-        matrix_(matrix),
-        across_((matrix.cols + kTileCols - 1) / kTileCols),
+        matrix_{layout.matrix_rows, layout.matrix.cols},
+        across_((matrix_.cols + kTileCols - 1) / kTileCols),
+        down_((matrix_.rows + kTileRows - 1) / kTileRows),
         what_(std::move(what)) {}
 
   Status take(std::span<const std::byte> slice) {
@@ -190,8 +191,9 @@ class TilesCheck {
 
  private:
   Status check(const uint8_t* tile) const {
-    const uint64_t first_row = tile_ / across_ * kTileRows, first_col = tile_ % across_ * kTileCols;
-    const uint64_t rows = std::min(kTileRows, matrix_.rows - first_row);
+    const uint64_t inside = tile_ / across_ % down_ * kTileRows, first_col = tile_ % across_ * kTileCols;
+    const uint64_t first_row = tile_ / across_ / down_ * matrix_.rows + inside;
+    const uint64_t rows = std::min(kTileRows, matrix_.rows - inside);
     const uint64_t cols = std::min(kTileCols, matrix_.cols - first_col);
     if (!strays_.any() && rows == kTileRows && cols == kTileCols) return {};
     std::array<uint8_t, kTileCols> codes;
@@ -213,8 +215,9 @@ class TilesCheck {
 
   const int bits_;
   const StrayCodes strays_;
-  const MatrixShape matrix_;
-  const uint64_t across_;  ///< tiles side by side
+  const MatrixShape matrix_;  ///< of a stack one
+  const uint64_t across_;     ///< tiles side by side
+  const uint64_t down_;       ///< one below the other, of one matrix
   const std::string what_;
   std::vector<std::byte> pending_;  ///< the beginning of a tile whose rest is in the next slice
   uint64_t tile_ = 0;
@@ -273,9 +276,10 @@ Result<std::vector<float>> load_floats(const ReadPart& read, Part part) {
 Status check_codebook(const PackedTensor& tensor, const ReadPart& read) {
   const Result<std::vector<float>> book = load_floats(read, Part::kCodebook);
   if (!book.ok()) return book.failure();
+  const size_t entries = size_t{1} << tensor.encoding->number->bits;  // of one matrix
   for (size_t i = 0; i < book.value().size(); ++i) {
     const float value = book.value()[i];
-    if (std::isfinite(value) && (i == 0 || book.value()[i - 1] <= value)) continue;
+    if (std::isfinite(value) && (i % entries == 0 || book.value()[i - 1] <= value)) continue;
     return Failure{part_text(tensor, Part::kCodebook) + ": entry " + std::to_string(i) + " is " +
                    number_text(value) + (std::isfinite(value) ? ", less than the one before it" : "") +
                    "; expected finite values in ascending order"};
@@ -291,19 +295,22 @@ Failure bad_scale(const std::string& what, float found, bool is_signed) {
 /// The scales, alone and times the factors that make them effective.
 Status check_scales(const PackedTensor& tensor, const EncodedLayout& layout, const ReadPart& read) {
   const Encoding& encoding = *tensor.encoding;
-  float factor = 1;
+  std::vector<float> factors;
   if (encoding.tensor_scale) {
-    const Result<std::vector<float>> found = load_floats(read, Part::kTensorScale);
+    Result<std::vector<float>> found = load_floats(read, Part::kTensorScale);
     if (!found.ok()) return found.failure();
-    factor = found.value().at(0);
-    const std::string what = part_text(tensor, Part::kTensorScale) + ": it";
-    if (!std::isfinite(factor) || std::signbit(factor)) return bad_scale(what, factor, false);
+    factors = found.take();
+    for (size_t i = 0; i < factors.size(); ++i) {
+      const std::string what = part_text(tensor, Part::kTensorScale) +
+                               (factors.size() > 1 ? ": entry " + std::to_string(i) : ": it");
+      if (!std::isfinite(factors[i]) || std::signbit(factors[i])) return bad_scale(what, factors[i], false);
+    }
   }
   const std::string what = part_text(tensor, Part::kScales);
   FloatsCheck check(encoding.scale, layout, what, [&](float scale, uint64_t block) -> Status {
     if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0F, encoding.scale_exponent);
     const bool finite_before = std::isfinite(scale);
-    if (encoding.tensor_scale) scale *= factor;
+    if (encoding.tensor_scale) scale *= factors[layout.matrix_of_block(block)];
     if (finite_before && std::isfinite(scale) && (encoding.signed_scales || !std::signbit(scale))) return {};
     return bad_scale(what + ": scale " + std::to_string(block), scale, encoding.signed_scales);
   });
@@ -314,13 +321,17 @@ Status check_scales(const PackedTensor& tensor, const EncodedLayout& layout, con
 Status check_zero_padding(const Encoding& encoding, const EncodedLayout& layout, const std::string& what,
                           const ReadPart& read) {
   const auto bits = static_cast<uint64_t>(encoding.number->bits);
-  uint64_t bit = 0;  // that comes next
+  uint64_t next = 0;  // byte
   return read(Part::kZeros, [&](std::span<const std::byte> slice) -> Status {
     for (const std::byte byte : slice) {
-      for (int at = 0; at < 8; ++at, ++bit) {
-        if ((std::to_integer<int>(byte) >> at & 1) == 0 || bit / bits >= layout.slots) continue;
-        if (!layout.block_of(bit / bits)) return padding_failure(what, bit / bits);
+      const uint64_t before = next / layout.zeros_each * layout.slots_each,
+                     bit = next % layout.zeros_each * 8;
+      for (uint64_t at = 0; at < 8; ++at) {
+        const uint64_t own = (bit + at) / bits;
+        if ((std::to_integer<uint64_t>(byte) >> at & 1) == 0 || own >= layout.slots_each) continue;
+        if (!layout.block_of(before + own)) return padding_failure(what, before + own);
       }
+      ++next;
     }
     return {};
   });
@@ -330,7 +341,7 @@ Status check_zeros(const PackedTensor& tensor, const EncodedLayout& layout, cons
   const Encoding& encoding = *tensor.encoding;
   const std::string what = part_text(tensor, Part::kZeros);
   if (encoding.zero == ZeroPoint::kInteger) {
-    CodesCheck check(encoding, 1, layout.slots, what, "zero point");
+    CodesCheck check(encoding, layout.matrices, layout.slots_each, what, "zero point");
     Status legal = read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
     return legal.ok() && layout.slots_in_tiles ? check_zero_padding(encoding, layout, what, read) : legal;
   }
@@ -368,7 +379,7 @@ Status check_codes(const PackedTensor& tensor, const ReadPart& read) {
   if (!layout.ok()) return layout.failure();
   const auto [rows, cols] = layout.value().matrix;
   if (tensor.encoding->codes == CodeLayout::kTiles) {
-    TilesCheck check(*tensor.encoding, layout.value().matrix, part_text(tensor, Part::kCodes));
+    TilesCheck check(*tensor.encoding, layout.value(), part_text(tensor, Part::kCodes));
     return read(Part::kCodes, [&](std::span<const std::byte> slice) { return check.take(slice); });
   }
   CodesCheck check(*tensor.encoding, rows, cols, part_text(tensor, Part::kCodes), "code");

@@ -149,8 +149,10 @@ class EncodedStream final : public ValueStream {
     view.scales = part(Part::kScales);
     view.zeros = part(Part::kZeros);
     view.codebook = part(Part::kCodebook);
-    if (const std::span<const std::byte> scale = part(Part::kTensorScale); !scale.empty())
-      std::memcpy(&view.tensor_scale, scale.data(), sizeof view.tensor_scale);
+    const std::span<const std::byte> scales = part(Part::kTensorScale);
+    tensor_scales_.resize(scales.size() / sizeof(float));
+    if (!scales.empty()) std::memcpy(tensor_scales_.data(), scales.data(), scales.size());
+    view.tensor_scales = tensor_scales_;
     check_encoded(tensor, [&](Part which, const CrumbFile::Sink& sink) {
       return std::ranges::find(parts_, which, &PartBytes::part)->read_slices(sink);
     }).take(quote_text(file.path().string()));
@@ -163,6 +165,7 @@ class EncodedStream final : public ValueStream {
 
   const int threads_;
   std::vector<PartBytes> parts_;
+  std::vector<float> tensor_scales_;
   RowDecoder decoder_;
   uint64_t position_ = 0;
   std::vector<float> values_;

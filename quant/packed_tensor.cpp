@@ -33,7 +33,11 @@ Result<LoadedTensor> LoadedTensor::load(const CrumbFile& file, const PackedTenso
       case Part::kScales: view.scales = span; break;
       case Part::kZeros: view.zeros = span; break;
       case Part::kCodebook: view.codebook = span; break;
-      case Part::kTensorScale: std::memcpy(&view.tensor_scale, span.data(), sizeof view.tensor_scale); break;
+      case Part::kTensorScale:
+        loaded.tensor_scales_.resize(span.size() / sizeof(float));
+        std::memcpy(loaded.tensor_scales_.data(), span.data(), span.size());
+        view.tensor_scales = loaded.tensor_scales_;
+        break;
     }
   }
   const Status sound = check_encoded(tensor, [&](Part part, const CrumbFile::Sink& sink) {
@@ -102,9 +106,11 @@ Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& fil
     if (!bytes.ok()) return bytes.failure();
     *to = bytes.take();
   }
-  const Result<std::vector<std::byte>> scale = copied(Part::kTensorScale);
-  if (!scale.ok()) return scale.failure();
-  if (!scale.value().empty()) std::memcpy(&tensor.tensor_scale, scale.value().data(), sizeof(float));
+  const Result<std::vector<std::byte>> scales = copied(Part::kTensorScale);
+  if (!scales.ok()) return scales.failure();
+  tensor.tensor_scales.resize(scales.value().size() / sizeof(float));
+  if (!scales.value().empty())
+    std::memcpy(tensor.tensor_scales.data(), scales.value().data(), scales.value().size());
   tensor.lent = std::make_shared<const MappedCodes>(file, packed);
   return tensor;
 }
@@ -131,7 +137,7 @@ void write_after_codes(CrumbWriter& writer, const QuantizedTensor& tensor) {
   writer.write(tensor.scales);
   if (tensor.encoding.zero != ZeroPoint::kNone) writer.write(tensor.zeros);
   if (tensor.encoding.number->learned) writer.write(tensor.codebook);
-  if (tensor.encoding.tensor_scale) writer.write(std::as_bytes(std::span(&tensor.tensor_scale, 1)));
+  if (tensor.encoding.tensor_scale) writer.write(std::as_bytes(std::span(tensor.tensor_scales)));
 }
 
 }  // namespace crumb

@@ -26,6 +26,7 @@ class LoadedTensor {
 
  private:
   std::vector<BlobBytes> parts_;
+  std::vector<float> tensor_scales_;
   QuantizedView view_;
 };
 

@@ -377,11 +377,11 @@ std::string QuantSpec::to_string() const {
   return text;
 }
 
-std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape) const {
-  const Result<MatrixShape> matrix = matrix_shape(shape);
+std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape, uint64_t stack_axes) const {
+  const Result<MatrixShape> matrix = matrix_shape(shape, stack_axes);
   if (!matrix.ok()) return matrix.failure().message;
   if (pad || block_cols == 0) return std::nullopt;
-  const auto [rows, cols] = matrix.value();
+  const auto [rows, cols] = stack_axes == 0 ? matrix.value() : matrix_shape(shape.subspan(stack_axes)).take();
   if (cols % block_cols != 0) {
     const std::string what = block_format ? std::string(block_format->name) + "'s block of "
                              : granularity == Granularity::kBlock
@@ -397,12 +397,9 @@ std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape) co
   return std::nullopt;
 }
 
-Encoding QuantSpec::encoding(std::span<const uint64_t> shape) const {
-  const MatrixShape matrix = [&] {
-    Result<MatrixShape> result = matrix_shape(shape);
-    return result.take();
-  }();
-  Encoding encoding{.number = number, .range = range, .scale = scale, .zero = zero};
+Encoding QuantSpec::encoding(std::span<const uint64_t> shape, uint64_t stack_axes) const {
+  const MatrixShape matrix = matrix_shape(shape.subspan(stack_axes)).take();
+  Encoding encoding{.number = number, .range = range, .scale = scale, .zero = zero, .stack_axes = stack_axes};
   if (block_format) {
     encoding.scale_exponent = block_format->scale_exponent;
     encoding.tensor_scale = block_format->tensor_scale;

@@ -79,11 +79,12 @@ struct QuantSpec {
   std::string to_string() const;
 
   /// Whether the spec can encode a tensor of this shape without a smaller last group; if not, why
-  /// ("group=32 does not divide the 100 columns of [7, 100]"). Always true with pad.
-  std::optional<std::string> misfit(std::span<const uint64_t> shape) const;
+  /// ("group=32 does not divide the 100 columns of [7, 100]"). Always true with pad. Of a stack, each of its matrices.
+  std::optional<std::string> misfit(std::span<const uint64_t> shape, uint64_t stack_axes = 0) const;
 
-  /// The layout of a tensor of this shape. The tensor and channel granularities take their block from it.
-  Encoding encoding(std::span<const uint64_t> shape) const;
+  /// The layout of a tensor of this shape. The tensor and channel granularities take their block from it, of a stack from
+  /// one matrix.
+  Encoding encoding(std::span<const uint64_t> shape, uint64_t stack_axes = 0) const;
 };
 
 /// The grammar with every name that may stand in it, for help: several lines, without a newline at the end.

@@ -35,18 +35,45 @@ std::vector<float> floats_of(std::span<const std::byte> bytes) {
   return values;
 }
 
+/// The part of one matrix, of equal ones.
+template <class T>
+std::span<const T> share_of(std::span<const T> all, uint64_t matrices, uint64_t index) {
+  return all.subspan(all.size() / matrices * index, all.size() / matrices);
+}
+
+std::vector<CodeGrid> grids_of(const QuantizedView& view) {
+  const uint64_t count = view.encoding.number->learned ? view.layout.matrices : 1;
+  std::vector<CodeGrid> grids;
+  for (uint64_t i = 0; i < count; ++i)
+    grids.push_back(make_code_grid(*view.encoding.number, view.encoding.range, {},
+                                   floats_of(share_of(view.codebook, count, i))));
+  return grids;
+}
+
 }  // namespace
 
-RowDecoder::RowDecoder(const QuantizedView& view)
-    : view_(view),
-      grid_(make_code_grid(*view.encoding.number, view.encoding.range, {}, floats_of(view.codebook))) {}
+QuantizedView matrix_of(const QuantizedView& stack, uint64_t index) {
+  const uint64_t count = stack.layout.matrices;
+  QuantizedView one = stack;
+  one.shape = stack.shape.subspan(stack.encoding.stack_axes);
+  one.encoding.stack_axes = 0;
+  one.layout = encoded_layout(one.encoding, one.shape).take();
+  one.codes = share_of(stack.codes, count, index);
+  one.scales = share_of(stack.scales, count, index);
+  one.zeros = share_of(stack.zeros, count, index);
+  one.codebook = share_of(stack.codebook, count, index);
+  one.tensor_scales = share_of(stack.tensor_scales, count, index);
+  return one;
+}
+
+RowDecoder::RowDecoder(const QuantizedView& view) : view_(view), grids_(grids_of(view)) {}
 
 float RowDecoder::scale(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
   const uint64_t slot = view_.layout.slot(block);
   float scale = decode_scale(encoding.scale, load_pattern(view_.scales, slot, encoding.scale));
   if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0F, encoding.scale_exponent);
-  if (encoding.tensor_scale) scale *= view_.tensor_scale;
+  if (encoding.tensor_scale) scale *= view_.tensor_scale(view_.layout.matrix_of_block(block));
   return scale;
 }
 
@@ -70,7 +97,8 @@ void RowDecoder::scales(uint64_t first, std::span<float> out) const {
     for (float& scale : out) scale *= factor;
   }
   if (encoding.tensor_scale) {
-    for (float& scale : out) scale *= view_.tensor_scale;
+    const float factor = view_.tensor_scale(view_.layout.matrix_of_block(first));
+    for (float& scale : out) scale *= factor;
   }
 }
 
@@ -82,10 +110,11 @@ float RowDecoder::zero_point(uint64_t block) const {
     const ScaleFormat format = zero_point_format(encoding.scale);
     return decode_scale(format, load_pattern(view_.zeros, slot, format));
   }
+  const uint64_t before = view_.layout.matrix_of_block(block);
   uint8_t pattern = 0;
-  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()), encoding.number->bits, slot,
-               {&pattern, 1});
-  return grid_.values[pattern];
+  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()) + before * view_.layout.zeros_each,
+               encoding.number->bits, slot - before * view_.layout.slots_each, {&pattern, 1});
+  return grids_[0].values[pattern];
 }
 
 void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const {
@@ -93,15 +122,16 @@ void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) c
   const auto* bytes = reinterpret_cast<const uint8_t*>(view_.codes.data());
   if (view_.encoding.codes == CodeLayout::kRows)
     return unpack_codes(bytes + row * view_.layout.row_bytes, bits, first, codes);
-  bytes += row / kTileRows * view_.layout.row_bytes;
+  bytes += view_.layout.tile_row(row) * view_.layout.row_bytes;
+  const uint64_t row_in_tile = view_.layout.row_in_tile(row);
   std::array<uint8_t, kTileCols> some;
   while (!codes.empty()) {
     const uint64_t at = first % kTileCols, count = std::min<uint64_t>(kTileCols - at, codes.size());
     const uint8_t* const tile = bytes + first / kTileCols * tile_bytes(bits);
     if (count == kTileCols) {
-      unpack_tile_row(tile, bits, row % kTileRows, codes.first<kTileCols>());
+      unpack_tile_row(tile, bits, row_in_tile, codes.first<kTileCols>());
     } else {
-      unpack_tile_row(tile, bits, row % kTileRows, some);
+      unpack_tile_row(tile, bits, row_in_tile, some);
       std::copy_n(some.begin() + static_cast<ptrdiff_t>(at), count, codes.begin());
     }
     codes = codes.subspan(count);
@@ -111,7 +141,8 @@ void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) c
 
 void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) const {
   const Encoding& encoding = view_.encoding;
-  const uint64_t blocks_before = row / encoding.block_rows * view_.layout.blocks_per_row;
+  const uint64_t blocks_before = view_.layout.first_block(row);
+  const CodeGrid& of_row = grid(row);
   const bool is_minimum = encoding.zero == ZeroPoint::kMinimum;
   const bool has_zero = encoding.zero != ZeroPoint::kNone;
   const DecodeLoop decode = decode_loop();
@@ -125,7 +156,7 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
     const uint64_t last_block = (first + done + count - 1) / encoding.block_cols;
     scales(blocks_before + first_block, {factors, last_block - first_block + 1});
     if (small && count % kWide == 0 && (first + done) % encoding.block_cols == 0 &&
-        decode_blocks(grid_, buffer, count, encoding.block_cols, factors, out.data() + done)) {
+        decode_blocks(of_row, buffer, count, encoding.block_cols, factors, out.data() + done)) {
       done += count;
       continue;
     }
@@ -136,7 +167,7 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
       const uint64_t index = blocks_before + block;
       float* const made = out.data() + done + i;
       const float zero = has_zero ? zero_point(index) : 0.0F;
-      decode(grid_, buffer + i, run, factors[block - first_block], is_minimum ? 0.0F : zero, made);
+      decode(of_row, buffer + i, run, factors[block - first_block], is_minimum ? 0.0F : zero, made);
       if (is_minimum) add_to(made, run, zero);
       i += run;
     }
@@ -156,19 +187,19 @@ void RowDecoder::flat_values(uint64_t first, std::span<float> out) const {
 
 float RowDecoder::value_ref(uint64_t row, uint64_t col) const {
   const Encoding& encoding = view_.encoding;
-  const uint64_t block = row / encoding.block_rows * view_.layout.blocks_per_row + col / encoding.block_cols;
+  const uint64_t block = view_.layout.first_block(row) + col / encoding.block_cols;
   uint8_t pattern = 0;
   const auto* bytes = reinterpret_cast<const uint8_t*>(view_.codes.data());
   const int bits = encoding.number->bits;
   if (encoding.codes == CodeLayout::kRows) {
     unpack_codes_ref(bytes + row * view_.layout.row_bytes, bits, col, {&pattern, 1});
   } else {
-    bytes += row / kTileRows * view_.layout.row_bytes + col / kTileCols * tile_bytes(bits);
-    pattern = tile_code_ref(bytes, bits, row % kTileRows, col % kTileCols);
+    bytes += view_.layout.tile_row(row) * view_.layout.row_bytes + col / kTileCols * tile_bytes(bits);
+    pattern = tile_code_ref(bytes, bits, view_.layout.row_in_tile(row), col % kTileCols);
   }
   if (encoding.zero != ZeroPoint::kMinimum)
-    return decode_ref(grid_, pattern, scale(block), zero_point(block));
-  const float product = decode_ref(grid_, pattern, scale(block), 0.0F);
+    return decode_ref(grid(row), pattern, scale(block), zero_point(block));
+  const float product = decode_ref(grid(row), pattern, scale(block), 0.0F);
   return product + zero_point(block);
 }
 

@@ -24,7 +24,12 @@ struct QuantizedView {
   std::span<const std::byte> scales;
   std::span<const std::byte> zeros;
   std::span<const std::byte> codebook;
-  float tensor_scale = 1.0F;  ///< 1 where the encoding has none
+  std::span<const float> tensor_scales;  ///< one a matrix; empty where the encoding has none
+
+  /// The factor of every scale of a matrix: 1 where the encoding has none.
+  float tensor_scale(uint64_t matrix = 0) const {
+    return encoding.tensor_scale ? tensor_scales[matrix] : 1.0F;
+  }
 };
 
 /// Codes in memory that somebody else owns, a mapped file's: they are looked at when they are first used. Thread-safe.
@@ -48,8 +53,8 @@ struct QuantizedTensor {
   std::vector<std::byte> scales;
   std::vector<std::byte> zeros;
   std::vector<std::byte> codebook;
-  float tensor_scale = 1.0F;
-  uint64_t saturated_scales = 0;  ///< scales that their format could not hold
+  std::vector<float> tensor_scales;  ///< one a matrix; empty where the encoding has none
+  uint64_t saturated_scales = 0;     ///< scales that their format could not hold
 
   /// The tensor's bytes. Throws as check_codes() does.
   QuantizedView view() const {
@@ -60,7 +65,7 @@ struct QuantizedTensor {
   /// For those who call check_codes() before they use a code. Any bits decode to something.
   QuantizedView unchecked_view() const {
     const std::span<const std::byte> bytes = lent ? lent->bytes() : std::span<const std::byte>(codes);
-    return {shape, encoding, layout, bytes, scales, zeros, codebook, tensor_scale};
+    return {shape, encoding, layout, bytes, scales, zeros, codebook, tensor_scales};
   }
   void check_codes() const {
     if (lent) lent->check();
@@ -71,7 +76,11 @@ struct QuantizedTensor {
   }
 };
 
-/// Decodes rows of an encoded tensor. Keeps the view's spans, not their bytes. Thread-safe after
+/// One matrix of a stack, as a tensor [rows, columns...] of its own: the spans of its part of every part. Keeps the
+/// stack's spans. Precondition: index < stack.layout.matrices.
+QuantizedView matrix_of(const QuantizedView& stack, uint64_t index);
+
+/// Decodes rows of an encoded tensor, of a stack through all of its matrices. Keeps the view's spans, not their bytes. Thread-safe after
 /// construction.
 class RowDecoder {
  public:
@@ -79,7 +88,10 @@ class RowDecoder {
 
   uint64_t rows() const { return view_.layout.matrix.rows; }
   uint64_t cols() const { return view_.layout.matrix.cols; }
-  const CodeGrid& grid() const { return grid_; }
+  /// Of the codes of a row. Palettes of a stack differ from matrix to matrix.
+  const CodeGrid& grid(uint64_t row = 0) const {
+    return grids_.size() == 1 ? grids_[0] : grids_[view_.layout.matrix_of_row(row)];
+  }
 
   /// The factor between code values and weights of a block, and its zero point.
   float scale(uint64_t block) const;
@@ -98,7 +110,7 @@ class RowDecoder {
 
  private:
   QuantizedView view_;
-  CodeGrid grid_;
+  std::vector<CodeGrid> grids_;  ///< one, or of palettes one a matrix
 };
 
 /// Whole rows from `first_row` on, row-major: out.size() is a multiple of decoder.cols().

@@ -13,7 +13,15 @@ QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values,
                 " values given for shape " + shape_text(shape));
   }
   SpanStream whole(values);
-  return quantize_slices(spec, shape, whole, count, {}, options);
+  if (options.stack_axes == 0) return quantize_slices(spec, shape, whole, count, {}, options);
+  CodeBytes codes;
+  const SliceSink keep = [&](std::span<const float>, const QuantizedView& matrix) {
+    codes.insert(codes.end(), matrix.codes.begin(), matrix.codes.end());
+  };
+  QuantizedTensor made =
+      quantize_slices(spec, shape, whole, count, options.codes ? keep : SliceSink(), options);
+  made.codes = std::move(codes);
+  return made;
 }
 
 void fake_quantize(const QuantSpec& spec, std::span<const float> values, std::span<const uint64_t> shape,

@@ -17,10 +17,11 @@ struct QuantizeOptions {
   int threads = 0;             ///< 0: those the machine has; the number never changes a code
   std::string_view name = {};  ///< the tensor's name, for messages
   bool narrowed = false;       ///< the values were float64; for messages
+  uint64_t stack_axes = 0;     ///< the tensor is a stack of matrices: Encoding::stack_axes
   bool codes = true;           ///< false: the scales, zero points and codebook alone; the codes stay empty
 };
 
-/// Quantizes a row-major tensor. Throws Error when the shape does not fit the spec's groups (without pad) or
+/// Quantizes a row-major tensor; of a stack each matrix as if it were alone. Throws Error when the shape does not fit the spec's groups (without pad) or
 /// when a value is inf or NaN (naming the tensor, their count and the first index).
 QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values,
                          std::span<const uint64_t> shape, const QuantizeOptions& options = {});

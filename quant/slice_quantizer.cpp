@@ -41,7 +41,7 @@ class Run {
         grid_(make_code_grid(*spec.number, spec.range, spec.round, empty_codebook())),
         search_(spec, grid_, spec.block_format && spec.block_format->tensor_scale ? tensor_absmax() : 0.0F,
                 options.threads) {
-    out_.tensor_scale = search_.tensor_scale();
+    if (encoding_.tensor_scale) out_.tensor_scales = {search_.tensor_scale()};
   }
 
   void go() {
@@ -254,7 +254,7 @@ class Run {
   /// Gives a slice to the sink as a tensor of its own.
   void hand_over(const Slice& slice, const EncodedLayout& layout) {
     const uint64_t shape[] = {slice.rows, slice.cols};
-    QuantizedView view{shape, encoding_, layout, codes_, {}, {}, out_.codebook, out_.tensor_scale};
+    QuantizedView view{shape, encoding_, layout, codes_, {}, {}, out_.codebook, out_.tensor_scales};
     view.scales = std::span(out_.scales).subspan(slice.first_block * scale_bytes(), layout.scales_bytes);
     std::vector<std::byte> zeros;
     if (has_float_zeros()) {
@@ -340,8 +340,12 @@ class Run {
 
 }  // namespace
 
-SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish,
-                     CodeLayout codes) {
+SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish, CodeLayout codes,
+                     uint64_t stack_axes) {
+  if (stack_axes > 0) {
+    const uint64_t one = matrix_shape(shape.subspan(stack_axes)).take().size();
+    return {one, one};
+  }
   const Encoding encoding = spec.encoding(shape);
   const EncodedLayout layout = encoded_layout(encoding, shape).take();
   const MatrixShape& matrix = layout.matrix;
@@ -358,8 +362,9 @@ SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uin
   return {std::min(std::max(wish / unit, uint64_t{1}) * unit, matrix.size()), unit};
 }
 
-uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values) {
-  const Encoding encoding = spec.encoding(shape);
+uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values,
+                             uint64_t stack_axes) {
+  const Encoding encoding = spec.encoding(shape, stack_axes);
   const EncodedLayout layout = encoded_layout(encoding, shape).take();
   const uint64_t block_values = std::max<uint64_t>(1, encoding.block_rows * encoding.block_cols);
   uint64_t bytes = layout.scales_bytes + layout.zeros_bytes + layout.codebook_bytes;
@@ -371,19 +376,58 @@ uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> sh
   return bytes;
 }
 
+namespace {
+
+/// The matrices of a stack, each in memory while it is quantized.
+void quantize_matrices(const QuantSpec& spec, ValueStream& values, const SliceSink& sink,
+                       QuantizedTensor& out, const QuantizeOptions& options) {
+  const std::span<const uint64_t> shape = std::span(out.shape).subspan(options.stack_axes);
+  const uint64_t size = out.layout.matrix_rows * out.layout.matrix.cols;
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  if (size == 0) {  // what a tensor without elements has
+    constexpr uint64_t kNone[] = {0, 0};
+    SpanStream none({});
+    const QuantizedTensor empty = quantize_slices(spec, kNone, none, 0, {});
+    out.codebook = empty.codebook;
+    out.tensor_scales = empty.tensor_scales;
+    return;
+  }
+  values.rewind();
+  for (uint64_t i = 0; i < out.layout.matrices; ++i) {
+    const std::string name = std::string(options.name) + "[" + std::to_string(i) + "]";
+    QuantizeOptions alone = options;
+    alone.stack_axes = 0;
+    alone.name = name;
+    SpanStream matrix(values.next(size));
+    QuantizedTensor made = quantize_slices(spec, shape, matrix, size, sink, alone);
+    append(out.scales, made.scales);
+    append(out.zeros, made.zeros);
+    append(out.codebook, made.codebook);
+    append(out.tensor_scales, made.tensor_scales);
+    out.saturated_scales += made.saturated_scales;
+    out.codes = std::move(made.codes);
+  }
+}
+
+}  // namespace
+
 QuantizedTensor quantize_slices(const QuantSpec& spec, std::span<const uint64_t> shape, ValueStream& values,
                                 uint64_t slice_values, const SliceSink& sink,
                                 const QuantizeOptions& options) {
-  if (const auto misfit = spec.misfit(shape)) {
+  if (const auto misfit = spec.misfit(shape, options.stack_axes)) {
     throw Error("tensor '" + std::string(options.name) + "': " + *misfit +
                 "; choose another size or add ':pad'");
   }
   QuantizedTensor out;
   out.spec = spec.to_string();
   out.shape.assign(shape.begin(), shape.end());
-  out.encoding = spec.encoding(shape);
+  out.encoding = spec.encoding(shape, options.stack_axes);
   Result<EncodedLayout> layout = encoded_layout(out.encoding, shape);
   out.layout = layout.take("tensor '" + std::string(options.name) + "'");
+  if (options.stack_axes > 0) {
+    quantize_matrices(spec, values, sink, out, options);
+    return out;
+  }
   out.scales.resize(out.layout.scales_bytes);
   out.zeros.resize(out.layout.zeros_bytes);
   out.codebook.resize(out.layout.codebook_bytes);

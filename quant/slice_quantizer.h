@@ -5,6 +5,7 @@
 //   a tensor of one row is cut between columns, where neither a block nor a byte of codes is cut;
 //   a tensor that is one block (granularity tensor) has its scale found in walks of their own, slice by
 //   slice, before it is encoded.
+// A stack comes matrix by matrix: a slice is one matrix, whatever was wished for.
 // Learned codebooks take further walks: one for the scales, and one or two for the codebook.
 #pragma once
 
@@ -28,14 +29,15 @@ struct SliceSize {
 };
 /// For tiles, slices cut none in two.
 SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish,
-                     CodeLayout codes = CodeLayout::kRows);
+                     CodeLayout codes = CodeLayout::kRows, uint64_t stack_axes = 0);
 
 /// What the work holds in memory for slices of this many values, besides the slice itself, at most, in bytes:
 /// scales, zero points, codes of a slice, codebook search.
-uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values);
+uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values,
+                             uint64_t stack_axes = 0);
 
 /// Called for each slice, front to back, with its values and its codes as a tensor of its own, [rows, cols] or
-/// a part of the one row. Both are valid during the call.
+/// a part of the one row, of a stack one matrix. Both are valid during the call.
 using SliceSink = std::function<void(std::span<const float> values, const QuantizedView& slice)>;
 
 /// Quantizes a tensor of this shape. The codes went to the sink (which may be empty) slice by slice; the

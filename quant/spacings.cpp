@@ -33,7 +33,9 @@ std::array<float, 256> gaps_of(const CodeGrid& grid) {
 
 std::vector<float> spacings(const QuantizedTensor& tensor) {
   const RowDecoder decoder(tensor.view());
-  const std::array<float, 256> gaps = gaps_of(decoder.grid());
+  std::vector<std::array<float, 256>> gaps;  // palettes differ from matrix to matrix
+  for (std::uint64_t i = 0; i < tensor.layout.matrices; ++i)
+    gaps.push_back(gaps_of(decoder.grid(i * tensor.layout.matrix_rows)));
   const auto rows = static_cast<std::size_t>(decoder.rows()),
              columns = static_cast<std::size_t>(decoder.cols());
   std::vector<float> made(rows * columns);
@@ -43,8 +45,8 @@ std::vector<float> spacings(const QuantizedTensor& tensor) {
       decoder.codes(row, 0, codes);
       for (std::size_t k = 0; k < columns; ++k)
         made[row * columns + k] =
-            gaps[codes[k]] * decoder.scale(row / tensor.encoding.block_rows * tensor.layout.blocks_per_row +
-                                           k / tensor.encoding.block_cols);
+            gaps[tensor.layout.matrix_of_row(row)][codes[k]] *
+            decoder.scale(tensor.layout.first_block(row) + k / tensor.encoding.block_cols);
     }
   });
   return made;

@@ -145,7 +145,8 @@ std::optional<std::int64_t> count_channels(const graph::Graph& graph, const grap
   const std::string& b = node.inputs.at(rule.b);
   const bool vector = graph.rank_of(b) == std::size_t{1};
   switch (rule.terms) {
-    case graph::Terms::kMatrix: return vector ? 1 : size_at(graph, b, is_transposed(node, "transB") ? -2 : -1);
+    case graph::Terms::kMatrix:
+      return vector ? 1 : size_at(graph, b, is_transposed(node, "transB") ? -2 : -1);
     case graph::Terms::kConvolution: return size_at(graph, b, 0);
     case graph::Terms::kTransposed: {
       const auto of_one = size_at(graph, b, 1);

@@ -54,8 +54,7 @@ Result<WeightCodes> codes_of(const graph::QuantizedConstant& constant) {
   made.group.resize(made.codes.size());
   for (std::uint32_t& group : made.group) {
     const std::uint64_t row = at.at() / columns, column = at.at() % columns;
-    group = static_cast<std::uint32_t>(row / tensor.encoding.block_rows * tensor.layout.blocks_per_row +
-                                       column / tensor.encoding.block_cols);
+    group = static_cast<std::uint32_t>(tensor.layout.first_block(row) + column / tensor.encoding.block_cols);
     at.next();
   }
   return made;

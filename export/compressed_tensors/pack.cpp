@@ -22,7 +22,7 @@ bool has_byte_scales(const Scheme& scheme) {
 void recode(const RowDecoder& decoder, const QuantizedView& tensor, const StoredForm& form, std::uint64_t row,
             std::uint64_t col, std::span<std::uint8_t> codes) {
   const Encoding& encoding = tensor.encoding;
-  const std::uint64_t first_block = row / encoding.block_rows * tensor.layout.blocks_per_row;
+  const std::uint64_t first_block = tensor.layout.first_block(row);
   for (std::size_t done = 0; done < codes.size();) {
     const std::uint64_t at = col + done, block = at / encoding.block_cols;
     const std::uint64_t left = encoding.block_cols - at % encoding.block_cols;

@@ -207,7 +207,7 @@ std::array<std::uint8_t, 256> BlockRows::codes_under(float zero) const {
 
 void BlockRows::encode(std::uint64_t row, std::span<std::byte> out) const {
   const GgmlCodes& codes = *type_.codes;
-  const std::uint64_t first = row / view_.encoding.block_rows * view_.layout.blocks_per_row;
+  const std::uint64_t first = view_.layout.first_block(row);
   std::array<std::uint8_t, kMostBlockCodes> patterns{}, placed{};
   std::array<std::uint16_t, kMostBlockScales + 1> scales{};
   std::byte* to = out.data();

@@ -237,7 +237,7 @@ class GgufPacker {
     made.shape = entry.shape;
     made.encoding = meaning.encoding;
     made.layout = encoded_layout(meaning.encoding, entry.shape).take("tensor " + quote_text(entry.name));
-    made.tensor_scale = entry.place.block_scale;
+    if (meaning.encoding.tensor_scale) made.tensor_scales = {entry.place.block_scale};
     const int bits = meaning.encoding.number->bits;
     std::vector<std::uint8_t> patterns(rows.matrix().cols), packed(made.layout.row_bytes);
     std::byte* scale = reserve(made.scales, made.layout.scales_bytes);

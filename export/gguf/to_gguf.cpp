@@ -136,7 +136,7 @@ class GgufMaker {
       throw Error("tensor " + quote_text(tensor.name) + ", " + tensor.spec + ": " + found.failure().message);
     item.blocks = found.value();
     item.planned.type = found.value().type;
-    const float scale = loaded.view().tensor_scale;
+    const float scale = loaded.view().tensor_scale();
     const bool has_scale = found.value().type->name == "NVFP4" && scale != 1;
     const auto scale_name = gguf_scale_name(item.planned.name);
     if (has_scale && !scale_name)

@@ -18,8 +18,7 @@ bool is_bias(const Graph& graph, const Links& links, const std::string& value) {
   const auto& consumers = links.consumers(value);
   return !consumers.empty() && std::ranges::all_of(consumers, [&](std::size_t i) {
     const Node& node = graph.nodes[i];
-    return node.is("Add") ||
-           (convolves(node) && input_of(node, 2) == value && input_of(node, 1) != value);
+    return node.is("Add") || (convolves(node) && input_of(node, 2) == value && input_of(node, 1) != value);
   });
 }
 

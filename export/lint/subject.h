@@ -78,7 +78,7 @@ bool is_bipolar(const Node& node);            ///< BipolarQuant
 bool is_integer_quantizer(const Node& node);  ///< those three
 bool is_qonnx_quantizer(const Node& node);    ///< those, FloatQuant and Trunc
 bool is_thresholds(const Node& node);         ///< MultiThreshold
-bool convolves(const Node& node);        ///< Conv, ConvTranspose, in either layout
+bool convolves(const Node& node);             ///< Conv, ConvTranspose, in either layout
 
 /// The name of an input or output; empty where there is none.
 const std::string& input_of(const Node& node, std::size_t i);

@@ -133,7 +133,9 @@ TensorClass classify_tensor(std::string_view name, DType dtype, std::span<const 
   if (shape.size() == 1) return kept("one-dimensional");
   if (said == Says::kEmbedding) return {TensorRole::kEmbedding, {}};
   if (is_encoder_decoder(config) && owner(parts) == "shared") return {TensorRole::kEmbedding, {}};
-  return {TensorRole::kWeight, {}};
+  const std::vector<std::string> words = name_words(name);
+  const bool is_stack = shape.size() == 3 && (has(words, "experts") || has(words, "exps"));
+  return {TensorRole::kWeight, {}, is_stack ? 1U : 0U};
 }
 
 }  // namespace crumb

@@ -21,7 +21,8 @@ enum class TensorRole {
 
 struct TensorClass {
   TensorRole role = TensorRole::kKept;
-  std::string kept_because;  ///< for people: "one-dimensional"; empty unless role is kKept
+  std::string kept_because;      ///< for people: "one-dimensional"; empty unless role is kKept
+  std::uint64_t stack_axes = 0;  ///< leading axes that number matrices, as those of experts [E, out, in]
 };
 
 /// A floating tensor of rank 2 or more is a weight, unless its name says embedding, norm or bias.
@@ -31,6 +32,8 @@ struct TensorClass {
 /// owns the parameter (the last component but "weight", "bias" and numbers) speaks first, the path above it
 /// only where the layer does not say what it is: "embeddings.LayerNorm.weight" is a norm,
 /// "patch_embed.proj.weight" is a weight.
+///
+/// A weight of three axes that says "experts" (Hugging Face) or "exps" (GGUF) is a stack of matrices.
 ///
 /// config, where there is one, is the checkpoint's configuration (config.json); it tells that "shared.weight"
 /// of an encoder-decoder is the table that both share. May be null.

@@ -30,6 +30,9 @@ std::string blob_json(const Blob& blob) {
 /// Whether scales may be negative, by Encoding::signed_scales.
 constexpr std::string_view kSignNames[] = {"plus", "any"};
 
+/// What this reader knows beyond the main part of docs/crumb_file.md.
+constexpr std::string_view kStacks = "stacks";
+
 /// What a file may ask of a reader beyond what this one does (docs/crumb_file.md, "Features").
 constexpr std::string_view kUnreadFeatures[] = {"adapters", "outliers", "cache"};
 
@@ -43,6 +46,7 @@ std::string encoding_json(const Encoding& e, uint32_t version) {
           std::string(kZeroPointNames[static_cast<size_t>(e.zero)]) + '"';
   if (version > 1)
     text += R"(,"layout":")" + std::string(kCodeLayoutNames[static_cast<size_t>(e.codes)]) + '"';
+  if (e.stack_axes > 0) text += R"(,"stack":)" + std::to_string(e.stack_axes);
   return text + "}";
 }
 
@@ -72,9 +76,13 @@ class HeaderReader {
   }
 
   void element(std::string_view list, const json& entry) {
-    if (list == "tensors") header_.tensors.push_back(tensor(entry));
+    if (list == "tensors") {
+      header_.tensors.push_back(tensor(entry));
+      const std::optional<Encoding>& encoding = header_.tensors.back().encoding;
+      names_stacks_ = names_stacks_ || (encoding && encoding->stack_axes > 0);
+    }
     if (list == "files") header_.files.push_back(file(entry));
-    if (list == "features" && !is_first()) refuse_feature(entry);
+    if (list == "features" && !is_first()) take_feature(entry);
   }
 
   CrumbHeader finish(const json& root) {
@@ -87,15 +95,22 @@ class HeaderReader {
     if (!is_first()) array_at(root, "the header", "features");
     array_at(root, "the header", "tensors");
     array_at(root, "the header", "files");
+    require(!names_stacks_ || has_stacks_, "the header",
+            "has tensors that are stacks, and not the feature \"stacks\"");
     return std::move(header_);
   }
 
  private:
   bool is_first() const { return header_.version == 1; }
 
-  [[noreturn]] static void refuse_feature(const json& feature) {
+  void take_feature(const json& feature) {
     require(feature.is_string(), "the header", "has a feature that is not a string");
     const std::string name = feature.get<std::string>();
+    if (name == kStacks) {
+      require(!has_stacks_, "the header", "has the feature " + quote_text(name) + " twice");
+      has_stacks_ = true;
+      return;
+    }
     const bool defined = std::ranges::find(kUnreadFeatures, name) != std::end(kUnreadFeatures);
     fail("the header", "asks for the feature " + quote_text(name) +
                            (defined ? ", which this version of Crumb does not read (not yet)"
@@ -198,7 +213,7 @@ class HeaderReader {
     require(e.number && !e.number->scale_only, inside, "has an unknown number format " + quote_text(name));
     allow_keys(entry, inside,
                {"number", "range", "block", "scale", "scale_exponent", "zero", is_first() ? "zero" : "sign",
-                is_first() ? "zero" : "layout"});
+                is_first() ? "zero" : "layout", is_first() ? "zero" : "stack"});
     e.range = static_cast<Range>(choice(entry, inside, "range", kRangeNames));
     require(e.range == e.number->default_range() || e.number->has_range(), inside,
             "has a range that " + name + " does not have");
@@ -226,6 +241,10 @@ class HeaderReader {
     e.block_rows = number(block[0], inside, "block");
     e.block_cols = number(block[1], inside, "block");
     require(e.block_rows > 0 && e.block_cols > 0, inside, "has an empty block");
+    if (entry.contains("stack")) {
+      e.stack_axes = number(entry.at("stack"), inside, "stack");
+      require(e.stack_axes > 0 && e.stack_axes <= kCrumbMostAxes, inside, "has a stack of no axes");
+    }
     return e;
   }
 
@@ -260,6 +279,7 @@ class HeaderReader {
   }
 
   CrumbHeader header_;
+  bool has_stacks_ = false, names_stacks_ = false;  ///< the feature; a tensor
 };
 
 /// Where blobs lie: each behind the one before it, all inside the file, the last one up to its end.
@@ -322,7 +342,8 @@ uint64_t PackedTensor::stored_bytes() const {
 Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor) {
   std::array<std::optional<uint64_t>, kPartNames.size()> sizes;
   if (tensor.shape.size() > kCrumbMostAxes) return Failure{"has more than 64 axes"};
-  if (const Result<MatrixShape> matrix = matrix_shape(tensor.shape); !matrix.ok()) return matrix.failure();
+  const uint64_t stack_axes = tensor.encoding ? tensor.encoding->stack_axes : 0;
+  if (const auto matrix = matrix_shape(tensor.shape, stack_axes); !matrix.ok()) return matrix.failure();
   if (!tensor.encoding) {
     const Result<uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
     if (!bytes.ok()) return bytes.failure();
@@ -340,9 +361,21 @@ Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const 
   return sizes;
 }
 
+namespace {
+
+std::string features_json(const CrumbHeader& header) {
+  const bool has_stacks = std::ranges::any_of(header.tensors, [](const PackedTensor& tensor) {
+    return tensor.encoding && tensor.encoding->stack_axes > 0;
+  });
+  return has_stacks ? quoted(std::string(kStacks)) : std::string();
+}
+
+}  // namespace
+
 std::string write_crumb_header(const CrumbHeader& header) {
   std::string text = R"({"format":"crumb","model":)" + quoted(header.model) +
-                     (header.version > 1 ? R"(,"features":[])" : "") + ",\n \"tensors\":[";
+                     (header.version > 1 ? R"(,"features":[)" + features_json(header) + "]" : "") +
+                     ",\n \"tensors\":[";
   for (size_t i = 0; i < header.tensors.size(); ++i)
     text += (i ? ",\n  " : "\n  ") + tensor_json(header.tensors[i], header.version);
   text += "],\n \"files\":[";

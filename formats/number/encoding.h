@@ -15,6 +15,10 @@
 //   codebook    learned codebooks: 2^bits float32, ascending
 //   tensor_scale  one float32
 //
+// A stack (stack_axes above 0) is a tensor [batch..., rows, columns...] of matrices that are encoded each by itself: a
+// part has the bytes of the first matrix' part, then those of the second, and so on. Rows and blocks are numbered on
+// through all of them.
+//
 //   value = (value of code - zero point) * effective scale, or with ZeroPoint::kMinimum
 //   value = value of code * effective scale + zero point
 //   effective scale = scale * 2^scale_exponent * tensor_scale (the last two only where present; one float32
@@ -56,6 +60,7 @@ struct Encoding {
   uint64_t block_cols = 1;  ///< at least 1
   CodeLayout codes = CodeLayout::kRows;
   bool signed_scales = false;  ///< scales may be negative
+  uint64_t stack_axes = 0;     ///< leading axes that number matrices; 0: the tensor is one
 
   bool operator==(const Encoding&) const = default;
 
@@ -74,17 +79,24 @@ struct MatrixShape {
   uint64_t size() const { return rows * cols; }
 };
 
-/// Fails when the product of the axes exceeds 2^58.
-Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape);
+/// Of a stack all matrices, one below the other. Fails when the product of the axes exceeds 2^58, or where no two axes
+/// are left of a stack.
+Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape, uint64_t stack_axes = 0);
 
 /// Sizes in bytes of the parts of an encoded tensor, and the block counts behind them.
 struct EncodedLayout {
-  MatrixShape matrix;
+  MatrixShape matrix;           ///< of a stack all of them
+  uint64_t matrices = 1;        ///< of a stack, at least 1
+  uint64_t matrix_rows = 0;     ///< of one matrix
+  uint64_t block_height = 1;    ///< Encoding::block_rows
   uint64_t row_bytes = 0;       ///< of one row of codes, or one row of tiles
+  uint64_t bands = 0;           ///< blocks of one matrix from top to bottom
   uint64_t block_rows = 0;      ///< blocks from top to bottom
   uint64_t blocks_per_row = 0;  ///< blocks from left to right
-  uint64_t slots = 0;           ///< places for scales and zero points
+  uint64_t slots_each = 0;      ///< slots for scales and zero points of one matrix
+  uint64_t slots = 0;           ///< all slots
   bool slots_in_tiles = false;  ///< those of a tile's 16 rows lie together
+  uint64_t zeros_each = 0;      ///< bytes of one matrix' zero points
   uint64_t codes_bytes = 0;
   uint64_t scales_bytes = 0;
   uint64_t zeros_bytes = 0;
@@ -92,19 +104,41 @@ struct EncodedLayout {
   uint64_t tensor_scale_bytes = 0;
 
   uint64_t blocks() const { return block_rows * blocks_per_row; }
+  /// Of one matrix.
+  uint64_t blocks_each() const { return bands * blocks_per_row; }
+
+  /// Which of the matrices a block is of. Precondition: the tensor has elements.
+  uint64_t matrix_of_block(uint64_t block) const { return matrices == 1 ? 0 : block / blocks_each(); }
+  uint64_t matrix_of_row(uint64_t row) const { return matrices == 1 ? 0 : row / matrix_rows; }
+
+  /// The leftmost block that a row crosses. Precondition: the tensor has elements.
+  uint64_t first_block(uint64_t row) const {
+    if (matrices == 1) return row / block_height * blocks_per_row;
+    return (row / matrix_rows * bands + row % matrix_rows / block_height) * blocks_per_row;
+  }
+
+  /// Of codes in tiles: the row of tiles that a row is in, and which of its 16 rows it is.
+  uint64_t tile_row(uint64_t row) const {
+    const uint64_t each = (matrix_rows + kTileRows - 1) / kTileRows;
+    return matrices == 1 ? row / kTileRows : row / matrix_rows * each + row % matrix_rows / kTileRows;
+  }
+  uint64_t row_in_tile(uint64_t row) const { return (matrices == 1 ? row : row % matrix_rows) % kTileRows; }
 
   /// Where the scale and the zero point of a block lie.
   uint64_t slot(uint64_t block) const {
     if (!slots_in_tiles) return block;
-    const uint64_t row = block / blocks_per_row, across = block % blocks_per_row;
-    return (row / kTileRows * blocks_per_row + across) * kTileRows + row % kTileRows;
+    const uint64_t before = matrix_of_block(block), own = block - before * blocks_each();
+    const uint64_t row = own / blocks_per_row, across = own % blocks_per_row;
+    return before * slots_each + (row / kTileRows * blocks_per_row + across) * kTileRows + row % kTileRows;
   }
   /// Whose slot this is; nothing where it belongs to no row.
   std::optional<uint64_t> block_of(uint64_t slot_index) const {
     if (!slots_in_tiles) return slot_index;
-    const uint64_t tile = slot_index / kTileRows;
-    const uint64_t row = tile / blocks_per_row * kTileRows + slot_index % kTileRows;
-    return row < block_rows ? std::optional(row * blocks_per_row + tile % blocks_per_row) : std::nullopt;
+    const uint64_t before = slot_index / slots_each, own = slot_index % slots_each;
+    const uint64_t tile = own / kTileRows;
+    const uint64_t row = tile / blocks_per_row * kTileRows + own % kTileRows;
+    if (row >= bands) return std::nullopt;
+    return before * blocks_each() + row * blocks_per_row + tile % blocks_per_row;
   }
   uint64_t total_bytes() const {
     return codes_bytes + scales_bytes + zeros_bytes + codebook_bytes + tensor_scale_bytes;

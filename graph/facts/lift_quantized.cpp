@@ -102,7 +102,7 @@ class Lifter {
     const std::string& name = chain.back();
     if (links_.is_output(name)) return;
     auto constant =
-        pack_constant(found->elements, found->format, output_axis(name, found->elements.shape.size()));
+        pack_constant(found->elements, found->format, axes_of(name, found->elements.shape.size()));
     if (!constant) return;
     lifted_.emplace(name, std::move(*constant));
     gone_.insert(chain.begin(), chain.end());
@@ -219,14 +219,15 @@ class Lifter {
     return true;
   }
 
-  /// The axis of the outputs of what takes the value; 0 where nothing says.
-  std::size_t output_axis(const std::string& name, std::size_t rank) const {
+  /// What the value's axes are to what takes it; the first is of outputs where nothing says.
+  MatrixAxes axes_of(const std::string& name, std::size_t rank) const {
     const auto consumers = links_.consumers(name);
-    if (consumers.empty() || rank < 2) return 0;
+    if (consumers.empty() || rank < 2) return {};
     const Node& node = known_.nodes[consumers[0]];
     const bool is_second = node.inputs.size() > 1 && node.inputs[1] == name;
     const auto product = weighted_product(node, rank, is_second ? 1 : 0);
-    return product ? product->output_axis : 0;
+    if (!product) return {};
+    return {product->output_axis, product->is_convolution() ? 0 : rank - 2};
   }
 
   Graph graph_;

@@ -147,7 +147,7 @@ class Splitter {
 };
 
 CodeLayout layout_of(const QuantizedTensor& tensor, CodeLayout wish) {
-  return fits_tiles(tensor.shape) ? wish : CodeLayout::kRows;
+  return fits_tiles(tensor.shape, tensor.encoding.stack_axes) ? wish : CodeLayout::kRows;
 }
 
 PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout layout) {
@@ -170,7 +170,7 @@ bool same_tensor(const QuantizedTensor& a, const QuantizedTensor& b) {
   const QuantizedView x = a.view(), y = b.view();
   return a.spec == b.spec && a.shape == b.shape && std::ranges::equal(x.codes, y.codes) &&
          std::ranges::equal(x.scales, y.scales) && std::ranges::equal(x.zeros, y.zeros) &&
-         std::ranges::equal(x.codebook, y.codebook) && x.tensor_scale == y.tensor_scale;
+         std::ranges::equal(x.codebook, y.codebook) && std::ranges::equal(x.tensor_scales, y.tensor_scales);
 }
 
 /// Throws Error where a file that was written does not hold what its parts say.

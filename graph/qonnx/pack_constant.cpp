@@ -18,14 +18,18 @@ using Ints = std::vector<std::int64_t>;
 
 /// Elements in the tensor's own order, and the blocks that share a scale and a zero point.
 struct Arranged {
-  Ints axes;  ///< of QuantizedConstant
+  Ints axes;                     ///< of QuantizedConstant
+  std::uint64_t stack_axes = 0;  ///< of the shape
   std::vector<std::uint64_t> shape;
-  MatrixShape matrix;
+  MatrixShape matrix;                    ///< one of a stack
+  std::uint64_t matrices = 1;            ///< of a stack
   std::vector<float> scale, zero;        ///< one for each element, or one for all
   std::uint64_t block_rows, block_cols;  ///< as find_blocks says
 
+  std::uint64_t rows() const { return matrices * matrix.rows; }
   std::uint64_t across() const { return (matrix.cols + block_cols - 1) / block_cols; }
-  std::uint64_t blocks() const { return (matrix.rows + block_rows - 1) / block_rows * across(); }
+  std::uint64_t blocks_each() const { return (matrix.rows + block_rows - 1) / block_rows * across(); }
+  std::uint64_t blocks() const { return matrices * blocks_each(); }
   bool is_tensor() const { return block_rows == matrix.rows && block_cols == matrix.cols; }
   bool is_channel() const { return block_rows == 1 && block_cols == matrix.cols; }
   bool is_group() const { return block_rows == 1; }
@@ -35,7 +39,9 @@ struct Arranged {
   }
   /// The first element of a block.
   std::size_t first_of(std::uint64_t block) const {
-    return block / across() * block_rows * matrix.cols + block % across() * block_cols;
+    const std::uint64_t own = block % blocks_each();
+    return block / blocks_each() * matrix.size() + own / across() * block_rows * matrix.cols +
+           own % across() * block_cols;
   }
 };
 
@@ -50,14 +56,16 @@ std::vector<float> in_order(const std::vector<float>& numbers, const Ints& shape
 /// The largest blocks within which nothing changes, cut at multiples of their size.
 void find_blocks(Arranged& arranged) {
   const auto [rows, cols] = arranged.matrix;
+  const std::uint64_t all_rows = arranged.rows();
   std::uint64_t step_rows = 0, step_cols = 0;
   const auto differ = [&](std::size_t a, std::size_t b) {
     return at(arranged.scale, a) != at(arranged.scale, b) || at(arranged.zero, a) != at(arranged.zero, b);
   };
   if (arranged.scale.size() > 1 || arranged.zero.size() > 1) {
-    for (std::uint64_t row = 0; row < rows; ++row) {
+    for (std::uint64_t at = 0; at < all_rows; ++at) {
+      const std::uint64_t row = at % rows;
       for (std::uint64_t col = 0; col < cols; ++col) {
-        const std::size_t i = row * cols + col;
+        const std::size_t i = at * cols + col;
         if (col > 0 && differ(i, i - 1)) step_cols = std::gcd(step_cols, col);
         if (row > 0 && differ(i, i - cols)) step_rows = std::gcd(step_rows, row);
       }
@@ -69,12 +77,13 @@ void find_blocks(Arranged& arranged) {
   if (step_rows != 0 && step_cols == 0) arranged.block_rows = 1;
 }
 
-Arranged arrange(const QuantizedElements& elements, std::size_t output_axis) {
-  Arranged arranged{.axes = elements.shape.empty() ? Ints{}
-                                                   : axes_with_output(elements.shape.size(), output_axis)};
-  const Ints order = inverse(arranged.axes), shape = permuted_shape(elements.shape, order);
-  arranged.shape.assign(shape.begin(), shape.end());
-  arranged.matrix = matrix_shape(arranged.shape).take();
+Arranged arrange(const QuantizedElements& elements, MatrixAxes axes) {
+  Arranged arranged{.axes = elements.shape.empty() ? Ints{} : tensor_axes(elements.shape.size(), axes),
+                    .stack_axes = axes.stack,
+                    .shape = tensor_shape(elements.shape, axes)};
+  const Ints order = inverse(arranged.axes);
+  arranged.matrix = matrix_shape(std::span(arranged.shape).subspan(axes.stack)).take();
+  arranged.matrices = elements.values.size() / std::max<std::uint64_t>(arranged.matrix.size(), 1);
   arranged.scale = in_order(elements.scale, elements.shape, order);
   arranged.zero = in_order(elements.zero, elements.shape, order);
   find_blocks(arranged);
@@ -100,11 +109,16 @@ std::vector<std::size_t> varying_axes(const QuantizedElements& elements) {
   return axes;
 }
 
-Arranged best_arrangement(const QuantizedElements& elements, std::size_t output_axis) {
+Arranged best_arrangement(const QuantizedElements& elements, MatrixAxes wanted) {
   std::vector<std::size_t> axes = varying_axes(elements);
-  std::erase(axes, output_axis);
-  Arranged best = arrange(elements, output_axis);
+  std::erase(axes, wanted.output);
+  Arranged best = arrange(elements, wanted.output);
   if (best.is_tensor() || best.is_channel()) return best;
+  if (wanted.stack > 0) {
+    Arranged stack = arrange(elements, wanted);
+    if (stack.blocks() < best.blocks() || (stack.blocks() == best.blocks() && !stack.is_spread()))
+      return stack;
+  }
   for (const std::size_t axis : axes) {
     Arranged other = arrange(elements, axis);
     const bool is_fewer = other.blocks() < best.blocks();
@@ -184,16 +198,19 @@ void pack_parameters(const Arranged& arranged, QuantizedTensor& tensor) {
   }
   if (zeros.empty()) return;
   tensor.zeros.resize(tensor.layout.zeros_bytes);
-  pack_codes(zeros, encoding.number->bits, reinterpret_cast<std::uint8_t*>(tensor.zeros.data()));
+  for (std::uint64_t matrix = 0; matrix < arranged.matrices; ++matrix)
+    pack_codes(std::span(zeros).subspan(matrix * arranged.blocks_each(), arranged.blocks_each()),
+               encoding.number->bits,
+               reinterpret_cast<std::uint8_t*>(tensor.zeros.data()) + matrix * tensor.layout.zeros_each);
 }
 
 /// `numbers`: integers, or the values of minifloats, in the tensor's order.
 void pack_elements(const Arranged& arranged, const std::vector<float>& numbers, QuantizedTensor& tensor) {
   const NumberFormat& number = *tensor.encoding.number;
-  const auto [rows, cols] = arranged.matrix;
+  const std::uint64_t cols = arranged.matrix.cols;
   tensor.codes.resize(tensor.layout.codes_bytes);
   std::vector<std::uint8_t> patterns(cols);
-  for (std::uint64_t row = 0; row < rows; ++row) {
+  for (std::uint64_t row = 0; row < arranged.rows(); ++row) {
     for (std::uint64_t col = 0; col < cols; ++col) {
       const std::size_t i = row * cols + col;
       switch (number.grid) {
@@ -224,18 +241,18 @@ bool are_codes(const std::vector<float>& integers, const CodeFormat& format) {
 }  // namespace
 
 std::optional<QuantizedConstant> pack_constant(const QuantizedElements& elements, const CodeFormat& format,
-                                               std::size_t output_axis) {
+                                               MatrixAxes axes) {
   if (elements.values.empty() || !are_finite(elements.values) || !are_finite(elements.scale) ||
       !are_finite(elements.zero) || !are_codes(elements.integers, format) ||
       !std::ranges::all_of(elements.scale, [](float scale) { return scale > 0; }))
     return {};
-  const Arranged arranged = best_arrangement(elements, output_axis);
+  const Arranged arranged = best_arrangement(elements, axes);
   const auto spec = spec_of(arranged, format);
   if (!spec) return {};
   auto tensor = std::make_shared<QuantizedTensor>();
   tensor->spec = spec->to_string();
   tensor->shape = arranged.shape;
-  tensor->encoding = spec->encoding(arranged.shape);
+  tensor->encoding = spec->encoding(arranged.shape, arranged.stack_axes);
   tensor->layout = encoded_layout(tensor->encoding, arranged.shape).take();
   const std::vector<float>& numbers = elements.integers.empty() ? elements.values : elements.integers;
   pack_elements(arranged, permuted(numbers, elements.shape, inverse(arranged.axes)), *tensor);

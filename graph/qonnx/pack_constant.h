@@ -33,9 +33,9 @@ struct CodeFormat {
 /// none, values that are no numbers.
 ///
 /// Which elements share a scale is seen from the scales: one of all, of channels, of groups or of blocks, whichever
-/// takes the fewest numbers; `output_axis`: the tensor's axis 0 where they leave it open. Scales of groups and blocks
-/// are kept in float16 or bfloat16 where that is exact.
+/// takes the fewest numbers; `axes`: what the operator takes the constant for. A stack is one where scales differ from
+/// matrix to matrix. Scales of groups and blocks are kept in float16 or bfloat16 where that is exact.
 std::optional<QuantizedConstant> pack_constant(const QuantizedElements& elements, const CodeFormat& format,
-                                               std::size_t output_axis);
+                                               MatrixAxes axes);
 
 }  // namespace crumb::graph

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/files/text.h"
@@ -68,21 +69,32 @@ class Lowering {
   Layout layout_of() const {
     const Ints shape = tensor_shape();
     if (blocks() == 1) return {.shape = shape, .parameter = {}, .axes = constant_.axes};
+    const std::size_t stack = tensor_.encoding.stack_axes;
     const bool by_row = tensor_.layout.blocks_per_row == 1 && tensor_.encoding.block_rows == 1;
-    if (by_row) {
+    const bool by_matrix = tensor_.layout.blocks_each() == 1;
+    if (by_row || by_matrix) {
       Ints parameter(shape.size(), 1);
-      parameter[0] = shape[0];
+      std::copy_n(shape.begin(), by_row ? stack + 1 : stack, parameter.begin());
       return {.shape = shape, .parameter = parameter, .axes = constant_.axes};
     }
     if (!has_groups())
       return {.shape = shape, .parameter = shape, .axes = constant_.axes, .by_element = true};
-    const auto rows = static_cast<std::int64_t>(tensor_.layout.matrix.rows);
-    const auto groups = static_cast<std::int64_t>(tensor_.layout.blocks_per_row);
-    const auto length = static_cast<std::int64_t>(tensor_.encoding.block_cols);
-    const bool is_transposed = constant_.axes == Ints{1, 0};
-    return {.shape = {rows, groups, length},
-            .parameter = {rows, groups, 1},
-            .axes = is_transposed ? Ints{1, 2, 0} : Ints{0, 1, 2}};
+    // [matrices..., rows, groups, length], and of a matrix that lies the other way [matrices..., groups, length, rows].
+    Ints split(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(stack) + 1);
+    split.push_back(static_cast<std::int64_t>(tensor_.layout.blocks_per_row));
+    Ints parameter = split, axes(stack + 3);
+    split.push_back(static_cast<std::int64_t>(tensor_.encoding.block_cols));
+    parameter.push_back(1);
+    std::iota(axes.begin(), axes.end(), 0);
+    if (is_transposed()) std::rotate(axes.end() - 3, axes.end() - 2, axes.end());
+    return {.shape = split, .parameter = parameter, .axes = axes};
+  }
+
+  /// Whether matrices lie [columns, rows].
+  bool is_transposed() const {
+    const std::size_t stack = tensor_.encoding.stack_axes;
+    return constant_.axes.size() == stack + 2 && !is_identity(constant_.axes) &&
+           output_axis_of(constant_.axes, stack) == stack + 1;
   }
 
   /// A parameter: [] where it is one number, else permuted as the data are.
@@ -102,8 +114,7 @@ class Lowering {
     for (std::uint64_t row = 0; row < matrix.rows; ++row) {
       for (std::uint64_t column = 0; column < matrix.cols; ++column) {
         values[row * matrix.cols + column] =
-            of_blocks[row / tensor_.encoding.block_rows * tensor_.layout.blocks_per_row +
-                      column / tensor_.encoding.block_cols];
+            of_blocks[tensor_.layout.first_block(row) + column / tensor_.encoding.block_cols];
       }
     }
     return values;
@@ -153,7 +164,7 @@ class Lowering {
     const Ints wanted = constant_.shape();
     Value known = value_of(data);
     const bool reshapes = data.shape() != wanted;
-    const bool transposes = reshapes && layout.axes == Ints{0, 1, 2} && !is_identity(constant_.axes);
+    const bool transposes = reshapes && is_identity(layout.axes) && !is_identity(constant_.axes);
     std::string made = reshapes ? add_value(graph_, name_ + "_groups", known) : name_;
     node.outputs = {made};
     graph_.nodes.push_back(std::move(node));

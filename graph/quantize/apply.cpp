@@ -260,9 +260,9 @@ QuantizedConstant codes_of(const PlannedConstant& constant, const Graph& graph, 
   const Tensor& value = found->second;
   if (value.rank() == 0)
     return quantize_constant(*constant.spec, value.reshaped({1}), 0, constant.value, threads);
-  const std::size_t axis =
-      constant.output_axis < static_cast<std::size_t>(value.rank()) ? constant.output_axis : 0;
-  return quantize_constant(*constant.spec, value, axis, constant.value, threads);
+  const MatrixAxes axes =
+      constant.axes.output < static_cast<std::size_t>(value.rank()) ? constant.axes : MatrixAxes();
+  return quantize_constant(*constant.spec, value, axes, constant.value, threads);
 }
 
 BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits) {

@@ -124,7 +124,8 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
     const std::size_t at = is_constant(1) ? 1 : 0;
     const auto product = weighted_product(node, rank(at), at);
     if (!product || !is_constant(at)) return {};
-    return {{.input = at, .output_axis = product->output_axis}};
+    const std::size_t stack = product->is_convolution() ? 0 : std::max<std::size_t>(rank(at), 2) - 2;
+    return {{.input = at, .output_axis = product->output_axis, .stack_axes = stack}};
   }
   const bool is_table = is_constant(0) && is_float(graph, node.inputs[0]) && rank(0) == 2;
   if (is_table && picks_rows(graph, node, constants))
@@ -218,7 +219,8 @@ std::optional<BiasInput> bias_of(const Graph& graph, const Links& links, std::si
   const auto product = weighted_product(node, 2);
   if (!product) return {};
   if (product->bias != kNoInput) {
-    if (product->is_scaled || !node.has_input(product->bias) || !is_bias(node.inputs[product->bias])) return {};
+    if (product->is_scaled || !node.has_input(product->bias) || !is_bias(node.inputs[product->bias]))
+      return {};
     return BiasInput{.node = index, .input = product->bias};
   }
   const std::string& value = graph.nodes[last_sum_behind(graph, links, index)].outputs[0];

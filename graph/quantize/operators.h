@@ -15,7 +15,9 @@ namespace crumb::graph {
 struct WeightInput {
   std::size_t input = 0;
   std::size_t output_axis = 0;  ///< of the constant: the axis along which results differ
-  bool is_embedding = false;    ///< a table that rows are picked from
+  std::size_t stack_axes =
+      0;  ///< of the constant: leading axes that number matrices (MatMul's, of more than two)
+  bool is_embedding = false;  ///< a table that rows are picked from
 };
 
 /// Values that no input of the graph decides: constants and what is computed from them.

@@ -60,6 +60,11 @@ class BiasPlanner {
       plan_.notes.push_back("the bias of " + text_of(node) + " stays: its input has no quantizer");
       return;
     }
+    if (weights[0].stack_axes > 0) {
+      plan_.notes.push_back("the bias of " + text_of(node) +
+                            " stays: its weight is a stack of matrices, each with scales of its own");
+      return;
+    }
     if (const std::string fault = fault_of(*spec->second, weights[0], value, *edges.begin());
         !fault.empty()) {
       faults_.push_back(text_of(node) + ": " + fault);
@@ -110,7 +115,7 @@ std::vector<PlannedConstant> planned_constants(const Graph& graph, const RuledGr
   for (const auto& [name, constant] : rules.constants) {
     planned.push_back({.value = name,
                        .node = text_of(graph.nodes[constant.node]),
-                       .output_axis = constant.output_axis,
+                       .axes = constant.axes,
                        .is_weight = constant.role != RuledConstant::Role::kOther,
                        .spec = constant.spec,
                        .kept_because = constant.kept_because,

@@ -38,7 +38,7 @@ namespace crumb::graph {
 struct PlannedConstant {
   std::string value;  ///< the initializer
   std::string node;   ///< "node 'conv1' (Conv)", the first that takes it
-  std::size_t output_axis = 0;
+  MatrixAxes axes;
   bool is_weight = true;  ///< of an operator; else a recipe named it
   SpecOrKeep spec;
   std::string kept_because;  ///< where it stays

@@ -70,14 +70,14 @@ class ConstantRules {
 
   void take(const std::string& name, RuledConstant& constant, const WeightInput& weight, std::size_t node) {
     if (constant.role != RuledConstant::Role::kOther) {
-      if (constant.output_axis != weight.output_axis) two_axes_[name] = node;
+      if (constant.axes != MatrixAxes(weight.output_axis, weight.stack_axes)) two_axes_[name] = node;
       if (weight.is_embedding)
         constant.role = RuledConstant::Role::kEmbedding;  // also where it is the head, too
       return;
     }
     constant.role = weight.is_embedding ? RuledConstant::Role::kEmbedding : RuledConstant::Role::kWeight;
     constant.node = node;
-    constant.output_axis = weight.output_axis;
+    constant.axes = {weight.output_axis, weight.stack_axes};
   }
 
   bool is_kind(const Rule::Match& match, const Node& node) const {
@@ -161,19 +161,11 @@ class ConstantRules {
                          " have their outputs on different axes of it; one scale for the tensor fits both");
         continue;
       }
-      const auto misfit = constant.spec->misfit(shape_for(name, constant));
+      const auto misfit = misfit_of(*constant.spec, graph_.initializers.at(name).shape(), constant.axes);
       if (misfit)
         faults.push_back(quote_text(name) + " of " + text_of(graph_.nodes[constant.node]) + ": " + *misfit);
     }
     refuse_misfits(faults);
-  }
-
-  std::vector<std::uint64_t> shape_for(const std::string& name, const RuledConstant& constant) const {
-    const std::vector<std::int64_t>& shape = graph_.initializers.at(name).shape();
-    if (constant.output_axis >= shape.size()) return {shape.begin(), shape.end()};
-    const auto order = inverse(axes_with_output(shape.size(), constant.output_axis));
-    const auto sizes = permuted_shape(shape, order);
-    return {sizes.begin(), sizes.end()};
   }
 
   const Graph& graph_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/matrix_axes.h"
 #include "graph/quantize/operators.h"
 #include "quant/recipe/recipe.h"
 
@@ -17,8 +18,8 @@ namespace crumb::graph {
 struct RuledConstant {
   enum class Role { kWeight, kEmbedding, kOther };
   Role role = Role::kOther;
-  std::size_t node = 0;         ///< the first that takes it
-  std::size_t output_axis = 0;  ///< 0 of others
+  std::size_t node = 0;  ///< the first that takes it
+  MatrixAxes axes;       ///< the first of others
   SpecOrKeep spec;
   std::string kept_because;  ///< where it stays
 

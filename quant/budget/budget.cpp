@@ -84,17 +84,14 @@ class Chooser {
         free_.push_back(i);
         follows_embeddings_.push_back(plan_[i].spec->number->bits == 7);
       } else {
-        fixed_bytes_ += layout_of(*plan_[i].spec, *plan_[i].entry).total_bytes();
+        fixed_bytes_ +=
+            encoded_layout(plan_[i].encoding(*plan_[i].spec), plan_[i].entry->shape).take().total_bytes();
       }
     }
     if (free_.empty()) {
       throw usage_error(
           "there is nothing to choose for the target: every tensor is kept or has its own spec");
     }
-  }
-
-  static EncodedLayout layout_of(const QuantSpec& spec, const TensorEntry& entry) {
-    return encoded_layout(spec.encoding(entry.shape), entry.shape).take();
   }
 
   /// The options of every free tensor, costs by cost(k, format).

@@ -30,7 +30,7 @@ std::vector<QuantSpec> fitting(const TensorEntry& entry, std::span<const QuantSp
   std::vector<QuantSpec> fit;
   std::string why;
   for (const QuantSpec& format : formats) {
-    if (const auto misfit = format.misfit(entry.shape)) {
+    if (const auto misfit = format.misfit(entry.shape, stack_axes_of(entry))) {
       why += "\n  " + format.to_string() + ": " + *misfit;
     } else {
       fit.push_back(format);
@@ -51,7 +51,10 @@ MeasuredFormat measure(const PlannedTensor& candidate, ValueStream& values, uint
                       [&](std::span<const float> slice, const QuantizedView& codes) {
                         add_slice(sum, slice, codes, threads);
                       },
-                      {.threads = threads, .name = entry.name, .narrowed = entry.dtype == DType::kF64});
+                      {.threads = threads,
+                       .name = entry.name,
+                       .narrowed = entry.dtype == DType::kF64,
+                       .stack_axes = candidate.stack_axes});
   const Distortion lost = sum.result();
   return {.spec = *candidate.spec,
           .bytes = tensor.layout.total_bytes(),
@@ -70,7 +73,8 @@ std::vector<std::vector<MeasuredFormat>> measure_formats(const Checkpoint& check
   Candidates candidates;
   for (size_t i = 0; i < tensors.size(); ++i) {
     for (const QuantSpec& spec : fitting(*tensors[i], formats)) {
-      candidates.plan.push_back({.entry = tensors[i], .spec = spec, .kept_because = ""});
+      candidates.plan.push_back(
+          {.entry = tensors[i], .spec = spec, .kept_because = "", .stack_axes = stack_axes_of(*tensors[i])});
       candidates.tensor.push_back(i);
     }
   }

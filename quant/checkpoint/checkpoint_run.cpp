@@ -183,7 +183,8 @@ class CheckpointRun {
         quantize_slices(*planned.spec, planned.entry->shape, stream, run_.slices[entry.tensor], sink,
                         {.threads = options_.threads,
                          .name = planned.entry->name,
-                         .narrowed = planned.entry->dtype == DType::kF64}));
+                         .narrowed = planned.entry->dtype == DType::kF64,
+                         .stack_axes = planned.stack_axes}));
     stream.finish();
     tensor->codes = {};
     if (planned.codes == CodeLayout::kTiles) {

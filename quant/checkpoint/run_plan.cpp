@@ -76,11 +76,11 @@ Cut cut(const PlannedTensor& planned, uint64_t wish) {
     const uint64_t bytes = wish * kKeptSliceBytes / 24 * 24;  // whole elements of every type
     return {0, std::min(bytes, entry.bytes)};
   }
-  const SliceSize size = slice_size(*planned.spec, entry.shape, wish, planned.codes);
+  const SliceSize size = slice_size(*planned.spec, entry.shape, wish, planned.codes, planned.stack_axes);
   if (size.values == 0) return {};
   const uint64_t all = entry.bytes * 8 / bits;
   uint64_t values = size.values;
-  if (bits < 8) {  // slices end on whole bytes
+  if (bits < 8 && planned.stack_axes == 0) {  // slices end on whole bytes, as matrices of stacks do
     const uint64_t unit = size.unit * 8;
     values = std::min(std::max(wish / unit, uint64_t{1}) * unit, all);
   }
@@ -93,7 +93,7 @@ uint64_t quantizing_bytes(const PlannedTensor& planned, const Cut& slice) {
   const TensorEntry& entry = *planned.entry;
   const uint64_t widened = entry.dtype == DType::kF32 ? 0 : slice.values * sizeof(float);
   const uint64_t codes = slice.values;  // as they are handed to the writer
-  return widened + codes + slice_working_bytes(*planned.spec, entry.shape, slice.values);
+  return widened + codes + slice_working_bytes(*planned.spec, entry.shape, slice.values, planned.stack_axes);
 }
 
 uint64_t largest_part(const PackedTensor& packed) {

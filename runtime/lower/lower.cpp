@@ -122,11 +122,11 @@ class Lowering {
 
     std::vector<std::int32_t> least, most;
     if (!bounds(w, x.grid, least, most)) return "its sums pass 32 bits";
-    const FollowedChain found =
-        follow(known_, node.outputs[0],
-               {.count = w.outputs(),
-                .behind = convolves ? rank - 2 : 0,
-                .rank = product.bias != graph::kNoInput ? std::optional(rank) : from_.rank_of(node.outputs[0])});
+    const FollowedChain found = follow(
+        known_, node.outputs[0],
+        {.count = w.outputs(),
+         .behind = convolves ? rank - 2 : 0,
+         .rank = product.bias != graph::kNoInput ? std::optional(rank) : from_.rank_of(node.outputs[0])});
     std::vector<ChainStep> all = steps;
     all.insert(all.end(), found.steps.begin(), found.steps.end());
     Chain chain(factors, all);
@@ -476,7 +476,9 @@ Lowered lower(Graph graph) {
   };
   if (!std::ranges::all_of(graph.nodes, is_usual))
     return {.graph = std::move(graph), .integers = {}, .thresholds = {}, .floats = {}};
-  return Lowering(std::move(graph)).run();
+  Lowered lowered = Lowering(std::move(graph)).run();
+  lowered.weights = packed_weights(lowered.graph);
+  return lowered;
 }
 
 }  // namespace crumb::runtime

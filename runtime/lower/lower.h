@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/packed_weights.h"
 
 namespace crumb::runtime {
 
@@ -25,6 +26,7 @@ struct Lowered {
   std::vector<std::string> integers, thresholds;
   /// Names of other products of a weight that is kept as codes, and why they are none of these.
   std::vector<std::pair<std::string, std::string>> floats;
+  PackedWeights weights = {};  ///< of the graph
 };
 
 Lowered lower(graph::Graph graph);

@@ -35,7 +35,7 @@ Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, s
   if (unit == 0) return Failure{"its weights (" + tensor.spec + ") are no integers of 16 bits"};
   IntegerWeight weight;
   const std::vector<std::int64_t> order =
-      graph::inverse(graph::axes_with_output(constant.axes.size(), output_axis));
+      graph::inverse(graph::tensor_axes(constant.axes.size(), output_axis));
   weight.shape = graph::permuted_shape(constant.shape(), order);
   for (const float level : output_axis == 0 ? levels : graph::permuted(levels, constant.shape(), order))
     weight.integers.push_back(static_cast<std::int16_t>(level / unit));
@@ -56,7 +56,7 @@ Result<IntegerWeight> integer_weight(const graph::Tensor& codes, const graph::Te
       graph::info(codes.type()).bits > 8 || scales.type() != graph::ElementType::kFloat)
     return Failure{"its weights are no codes of up to eight bits"};
   const std::vector<std::int64_t> order =
-      graph::inverse(graph::axes_with_output(codes.shape().size(), output_axis));
+      graph::inverse(graph::tensor_axes(codes.shape().size(), output_axis));
   IntegerWeight weight{.shape = graph::permuted_shape(codes.shape(), order)};
   const auto counts = [&](const graph::Tensor& tensor) {
     return tensor.size() == 1 || tensor.shape() == std::vector<std::int64_t>{weight.shape[0]};

@@ -17,6 +17,12 @@ constexpr std::size_t kTile = 6;                          // rows that kernels t
 
 }  // namespace
 
+bool HeldMatrix::keeps_codes(const graph::QuantizedConstant& constant, MatrixOrder order) {
+  const std::size_t rank = constant.axes.size(), stack = constant.tensor->encoding.stack_axes;
+  const std::size_t output = stack + (order == MatrixOrder::kTermsOutputs ? 1 : 0);
+  return rank == stack + 2 && constant.axes == graph::tensor_axes(rank, {output, stack});
+}
+
 void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
   constexpr std::size_t kSquare = 16;
   for (std::size_t r = 0; r < rows; r += kSquare) {
@@ -29,7 +35,8 @@ void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
   }
 }
 
-std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::size_t input, MatrixAxes axes) {
+std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::size_t input,
+                                                 MatrixOrder axes) {
   const Array* const values = facts.constant(input);
   if (!facts.packed && !facts.sparse && !values) return nullptr;
   std::shared_ptr<HeldMatrix> made(new HeldMatrix);
@@ -40,8 +47,9 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
     facts.fail("input " + std::to_string(input) + ": expected a matrix, found a number");
   Ints matrix = made->shape_;
   if (matrix.size() > 2) matrix.erase(matrix.begin(), matrix.end() - 2);
-  if (matrix.size() == 1) matrix.insert(axes == MatrixAxes::kTermsOutputs ? matrix.end() : matrix.begin(), 1);
-  const bool outputs_last = axes == MatrixAxes::kTermsOutputs;
+  if (matrix.size() == 1)
+    matrix.insert(axes == MatrixOrder::kTermsOutputs ? matrix.end() : matrix.begin(), 1);
+  const bool outputs_last = axes == MatrixOrder::kTermsOutputs;
   made->outputs_ = static_cast<std::size_t>(matrix[outputs_last ? 1 : 0]);
   made->terms_ = static_cast<std::size_t>(matrix[outputs_last ? 0 : 1]);
   if (facts.sparse) {
@@ -50,7 +58,7 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
     if (values->carrier() != Carrier::kFloat)
       facts.fail("cannot take " + text_of(*values) + " as input " + std::to_string(input));
     made->hold(*values, axes);
-  } else if (facts.packed->axes == (outputs_last ? Ints{1, 0} : Ints{0, 1})) {
+  } else if (keeps_codes(*facts.packed, axes)) {
     made->hold(*facts.packed);
   } else {
     made->hold(Array::of(facts.packed->value()), axes);
@@ -61,12 +69,12 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
 void HeldMatrix::hold(const graph::QuantizedConstant& constant) {
   tensor_ = constant.tensor;
   decoder_.emplace(tensor_->unchecked_view());
-  fast_ = FastMatrix::of(tensor_);
+  if (tensor_->layout.matrices == 1) fast_ = FastMatrix::of(tensor_);
 }
 
-void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
+void HeldMatrix::hold(const Array& values, MatrixOrder axes) {
   rows_ = values;
-  if (axes == MatrixAxes::kOutputsTerms || outputs_ == 1) return;
+  if (axes == MatrixOrder::kOutputsTerms || outputs_ == 1) return;
   rows_ = Array(values.type(), values.shape());
   const float* const from = values.values<float>().data();
   float* const to = rows_.writable<float>().data();
@@ -74,12 +82,12 @@ void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
     turn(from + at, terms_, outputs_, to + at);
 }
 
-void HeldMatrix::hold(const graph::SparseMatrix& sparse, MatrixAxes axes) {
+void HeldMatrix::hold(const graph::SparseMatrix& sparse, MatrixOrder axes) {
   std::vector<exact::SparseRows::Placed> placed;
   for (std::size_t i = 0; i < sparse.places.size(); ++i) {
     const auto row = static_cast<std::size_t>(sparse.places[i] / sparse.columns),
                column = static_cast<std::size_t>(sparse.places[i] % sparse.columns);
-    placed.push_back(axes == MatrixAxes::kTermsOutputs
+    placed.push_back(axes == MatrixOrder::kTermsOutputs
                          ? exact::SparseRows::Placed{column, row, sparse.numbers[i]}
                          : exact::SparseRows::Placed{row, column, sparse.numbers[i]});
   }
@@ -90,13 +98,13 @@ void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, 
   product.columns = outputs_;
   product.terms = product.w_stride = terms_;
   if (fast_ && promise == Promise::kFast && fast_->multiply(product, threads)) return;
-  if (tensor_) return multiply_packed(product, threads);
+  if (tensor_) return multiply_packed(product, at, threads);
   if (sparse_) return sparse_->multiply(product, threads);
   product.w = rows_.values<float>().data() + at * outputs_ * terms_;
   exact::multiply(product, threads);
 }
 
-void HeldMatrix::multiply_packed(const exact::Products& product, int threads) const {
+void HeldMatrix::multiply_packed(const exact::Products& product, std::size_t at, int threads) const {
   tensor_->check_codes();
   const auto in_tiles = [](std::size_t rows) { return (rows + kTile - 1) / kTile * kTile; };
   const std::size_t terms = std::max<std::size_t>(terms_, 1);
@@ -111,7 +119,7 @@ void HeldMatrix::multiply_packed(const exact::Products& product, int threads) co
       exact::Products part = product;
       part.columns = std::min(panel_rows, end - first);
       for (std::size_t i = 0; i < part.columns; ++i)
-        decoder_->values(first + i, 0, {panel + i * terms_, terms_});
+        decoder_->values(at * outputs_ + first + i, 0, {panel + i * terms_, terms_});
       part.w = panel;
       part.y += first * product.y_column;
       exact::multiply(part, 1);

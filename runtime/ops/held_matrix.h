@@ -17,13 +17,16 @@
 namespace crumb::runtime {
 
 /// How the last two axes of a matrix lie.
-enum class MatrixAxes : std::uint8_t { kTermsOutputs, kOutputsTerms };
+enum class MatrixOrder : std::uint8_t { kTermsOutputs, kOutputsTerms };
 
 class HeldMatrix {
  public:
   /// Input `input` of the node, which the operator's row holds: null where it is computed. Throws Error where it is no
   /// matrix of floats; a vector is a matrix of one output.
-  static std::shared_ptr<const HeldMatrix> of(const NodeFacts& facts, std::size_t input, MatrixAxes axes);
+  static std::shared_ptr<const HeldMatrix> of(const NodeFacts& facts, std::size_t input, MatrixOrder axes);
+
+  /// Whether codes lie as its products take them, matrices [outputs, terms], one or a stack; else they become floats.
+  static bool keeps_codes(const graph::QuantizedConstant& constant, MatrixOrder order);
 
   const Ints& shape() const { return shape_; }  ///< of the constant
   std::size_t outputs() const { return outputs_; }
@@ -37,9 +40,9 @@ class HeldMatrix {
  private:
   HeldMatrix() = default;
   void hold(const graph::QuantizedConstant& constant);
-  void hold(const Array& values, MatrixAxes axes);
-  void hold(const graph::SparseMatrix& sparse, MatrixAxes axes);
-  void multiply_packed(const exact::Products& product, int threads) const;
+  void hold(const Array& values, MatrixOrder axes);
+  void hold(const graph::SparseMatrix& sparse, MatrixOrder axes);
+  void multiply_packed(const exact::Products& product, std::size_t at, int threads) const;
 
   Ints shape_;
   std::size_t outputs_ = 0, terms_ = 0;
@@ -49,6 +52,9 @@ class HeldMatrix {
   std::optional<exact::SparseRows> sparse_;
   std::shared_ptr<const FastMatrix> fast_;  ///< of the tensor; null where its values are not for it
 };
+
+/// Whether Gather decodes rows of these codes when they are asked for (ops/indexing.cpp).
+bool gathers_codes(const graph::Node& node, const graph::QuantizedConstant& constant);
 
 /// The matrix [rows, columns] with its axes changed.
 void turn(const float* x, std::size_t rows, std::size_t columns, float* made);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "runtime/ops/families.h"
+#include "runtime/ops/held_matrix.h"
 #include "runtime/ops/movement.h"
 
 namespace crumb::runtime {
@@ -44,10 +45,8 @@ Kernel gather(const NodeFacts& facts) {
   const std::int64_t wish = facts.int_or("axis", 0);
   Array held;
   if (facts.packed) {
-    const Ints& axes = facts.packed->axes;
-    if (axes.empty()) facts.fail("cannot take elements of a number");
-    if (std::ranges::is_sorted(axes) && (wish == 0 || wish == -static_cast<std::int64_t>(axes.size())))
-      return gather_packed(*facts.packed);
+    if (facts.packed->axes.empty()) facts.fail("cannot take elements of a number");
+    if (gathers_codes(facts.node, *facts.packed)) return gather_packed(*facts.packed);
     held = Array::of(facts.packed->value());
   } else if (const Array* constant = facts.constant(0)) {
     held = *constant;
@@ -216,6 +215,12 @@ Kernel triangle(const NodeFacts& facts) {
 }
 
 }  // namespace
+
+bool gathers_codes(const graph::Node& node, const graph::QuantizedConstant& constant) {
+  const auto rank = static_cast<std::int64_t>(constant.axes.size());
+  const std::int64_t axis = node.int_or("axis", 0);
+  return rank > 0 && std::ranges::is_sorted(constant.axes) && (axis == 0 || axis == -rank);
+}
 
 std::span<const OperatorRow> index_operators() {
   static constexpr OperatorRow kRows[] = {

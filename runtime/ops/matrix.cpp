@@ -16,7 +16,7 @@ constexpr std::size_t kPairWork = std::size_t{1} << 16;  // multiplications that
 
 /// NumPy's: axes before the last two broadcast; a vector is a row on the left and a column on the right.
 Kernel mat_mul(const NodeFacts& facts) {
-  return [held = HeldMatrix::of(facts, 1, MatrixAxes::kTermsOutputs)](Call& call) {
+  return [held = HeldMatrix::of(facts, 1, MatrixOrder::kTermsOutputs)](Call& call) {
     const auto x = call.floats(0), w = held ? std::span<const float>() : call.floats(1);
     Ints a = call.in(0).shape(), b = held ? held->shape() : call.in(1).shape();
     const auto cannot = [&] {
@@ -89,7 +89,7 @@ Kernel mat_mul(const NodeFacts& facts) {
 Kernel gemm(const NodeFacts& facts) {
   const float alpha = facts.float_or("alpha", 1), beta = facts.float_or("beta", 1);
   const bool turns_a = facts.int_or("transA", 0) != 0, turns_b = facts.int_or("transB", 0) != 0;
-  const auto axes = turns_b ? MatrixAxes::kOutputsTerms : MatrixAxes::kTermsOutputs;
+  const auto axes = turns_b ? MatrixOrder::kOutputsTerms : MatrixOrder::kTermsOutputs;
   return [=, held = HeldMatrix::of(facts, 1, axes)](Call& call) {
     const auto a = call.floats(0), b = held ? std::span<const float>() : call.floats(1);
     const Ints &p = call.in(0).shape(), &q = held ? held->shape() : call.in(1).shape();

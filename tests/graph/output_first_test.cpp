@@ -27,7 +27,7 @@ TEST_CASE("output first: pieces of any size are those of the permuted constant, 
     for (const std::int64_t size : shape) count *= size;
     std::vector<float> values(static_cast<std::size_t>(count));
     std::iota(values.begin(), values.end(), 0.0F);
-    const auto axes = crumb::graph::axes_with_output(shape.size(), axis);
+    const auto axes = crumb::graph::tensor_axes(shape.size(), axis);
     const std::vector<float> expected = crumb::graph::permuted(values, shape, crumb::graph::inverse(axes));
 
     const OutputOrder order(shape, axis);
@@ -43,7 +43,7 @@ TEST_CASE("output first: pieces of any size are those of the permuted constant, 
     }
     const auto known = crumb::graph::output_axis_of(axes);
     REQUIRE(known);
-    CHECK(crumb::graph::axes_with_output(shape.size(), *known) == axes);
+    CHECK(crumb::graph::tensor_axes(shape.size(), *known) == axes);
   }
   CHECK_FALSE(crumb::graph::output_axis_of({2, 1, 0}));
 }

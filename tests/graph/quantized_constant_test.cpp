@@ -52,7 +52,7 @@ TEST_CASE("quantized constants: any run of elements is that of the decoded and p
     std::ranges::generate(values, [&] { return normal(engine); });
     QuantizedConstant constant{
         .tensor = std::make_shared<const QuantizedTensor>(quantize(spec, values, shape)),
-        .axes = axes_with_output(shape.size(), below(shape.size()))};
+        .axes = tensor_axes(shape.size(), below(shape.size()))};
     if (below(4) == 0) std::ranges::shuffle(constant.axes, engine);
     CAPTURE(constant.axes);
 

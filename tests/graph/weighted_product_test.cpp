@@ -18,7 +18,7 @@ using crumb::graph::Tensor;
 using crumb::graph::Terms;
 using Sizes = std::vector<std::int64_t>;
 
-struct Drawn {
+struct DrawnProduct {
   Sizes data, weight;
   std::string op;
   std::map<std::string, Attribute> attributes = {};
@@ -26,18 +26,18 @@ struct Drawn {
   bool weight_in_front = false;
 };
 
-Drawn drawn_matrix_product(std::mt19937& random) {
+DrawnProduct drawn_matrix_product(std::mt19937& random) {
   const auto size = [&] { return static_cast<std::int64_t>(2 + random() % 7); };
   const std::int64_t in = size(), out = size(), rows = size();
   const bool is_gemm = random() % 2 == 0, in_front = random() % 3 == 0;
   const bool flips_data = is_gemm && random() % 2 == 0, flips_weight = is_gemm && random() % 2 == 0;
   // W x where the weight stands in front: outputs are rows of the result.
-  Drawn drawn{.data = in_front ? Sizes{in, rows} : Sizes{rows, in},
-              .weight = in_front ? Sizes{out, in} : Sizes{in, out},
-              .op = is_gemm ? "Gemm" : "MatMul",
-              .data_channels = in_front ? 0U : 1U,
-              .result_channels = in_front ? 0U : 1U,
-              .weight_in_front = in_front};
+  DrawnProduct drawn{.data = in_front ? Sizes{in, rows} : Sizes{rows, in},
+                     .weight = in_front ? Sizes{out, in} : Sizes{in, out},
+                     .op = is_gemm ? "Gemm" : "MatMul",
+                     .data_channels = in_front ? 0U : 1U,
+                     .result_channels = in_front ? 0U : 1U,
+                     .weight_in_front = in_front};
   if (flips_data) std::swap(drawn.data[0], drawn.data[1]), drawn.data_channels = 1 - drawn.data_channels;
   if (flips_weight) std::swap(drawn.weight[0], drawn.weight[1]);
   if (is_gemm)
@@ -54,18 +54,18 @@ Drawn drawn_matrix_product(std::mt19937& random) {
   return drawn;
 }
 
-Drawn drawn_convolution(std::mt19937& random) {
+DrawnProduct drawn_convolution(std::mt19937& random) {
   const bool is_transposed = random() % 2 == 0;
   const std::size_t axes = 1 + random() % 3;
   const auto groups = static_cast<std::int64_t>(1 + random() % 3);
   const std::int64_t in = groups * static_cast<std::int64_t>(1 + random() % 4),
                      out = groups * static_cast<std::int64_t>(1 + random() % 4);
-  Drawn drawn{.data = {2, in},
-              .weight = is_transposed ? Sizes{in, out / groups} : Sizes{out, in / groups},
-              .op = is_transposed ? "ConvTranspose" : "Conv",
-              .attributes = {{"group", groups}},
-              .data_channels = 1,
-              .result_channels = 1};
+  DrawnProduct drawn{.data = {2, in},
+                     .weight = is_transposed ? Sizes{in, out / groups} : Sizes{out, in / groups},
+                     .op = is_transposed ? "ConvTranspose" : "Conv",
+                     .attributes = {{"group", groups}},
+                     .data_channels = 1,
+                     .result_channels = 1};
   drawn.data.resize(axes + 2, 7);
   drawn.weight.resize(axes + 2, 3);
   return drawn;
@@ -74,7 +74,7 @@ Drawn drawn_convolution(std::mt19937& random) {
 TEST_CASE("axes of products are those of the standard") {
   std::mt19937 random(48);
   for (int i = 0; i < 2000; ++i) {
-    const Drawn drawn = i % 2 == 0 ? drawn_matrix_product(random) : drawn_convolution(random);
+    const DrawnProduct drawn = i % 2 == 0 ? drawn_matrix_product(random) : drawn_convolution(random);
     CAPTURE(drawn.op);
     crumb::graph::NodeBuilder made;
     const std::string data = made.input("x", drawn.data), weight = made.input("w", drawn.weight);
@@ -85,8 +85,7 @@ TEST_CASE("axes of products are those of the standard") {
     const Graph graph = crumb::graph::infer_shapes(made.graph);
     const auto shape = graph.shape_of(result);
     REQUIRE(shape);
-    const auto product =
-        weighted_product(graph.nodes[0], drawn.weight.size(), drawn.weight_in_front ? 0 : 1);
+    const auto product = weighted_product(graph.nodes[0], drawn.weight.size(), drawn.weight_in_front ? 0 : 1);
     REQUIRE(product);
     CHECK(graph.nodes[0].inputs[product->data] == data);
     CHECK(graph.nodes[0].inputs[product->weight] == weight);

@@ -50,7 +50,7 @@ Setting normed_network(std::mt19937& random, const std::vector<std::string>& spe
         "MatMul", {y, build.constant(name, drawn_tensor(random, {kNormChannels, kNormOutputs}, false))}));
     setting.plan.constants.push_back({.value = name,
                                       .node = name,
-                                      .output_axis = 1,
+                                      .axes = 1,
                                       .spec = crumb::QuantSpec::parse(specs[i]),
                                       .kept_because = "",
                                       .rounded = {}});

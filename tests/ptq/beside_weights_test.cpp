@@ -88,9 +88,9 @@ TEST_CASE("beside weights: codes' numbers and what stands beside them are the ma
     const BesideWeights beside(network.setting.graph);
     for (const auto& constant : network.setting.plan.constants) {
       const auto rows = crumb::ptq::weight_rows(network.setting.graph.initializers.at(constant.value),
-                                                constant.output_axis),
+                                                constant.axes.output),
                  whole =
-                     crumb::ptq::weight_rows(before.initializers.at(constant.value), constant.output_axis);
+                     crumb::ptq::weight_rows(before.initializers.at(constant.value), constant.axes.output);
       const std::vector<float> more = beside.of(constant.value);
       REQUIRE((more.empty() || more.size() == rows.values.size()));
       found += more.empty() ? 0 : 1;

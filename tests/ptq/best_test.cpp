@@ -33,7 +33,7 @@ TEST_CASE("best: loses as little as the least of its ways, and says by which") {
       setting.plan.constants.push_back(
           {.value = "w",
            .node = "w",
-           .output_axis = 1,
+           .axes = 1,
            .spec = crumb::QuantSpec::parse(round % 2 == 0 ? "int3:channel" : "e2m1:group=8"),
            .kept_because = "",
            .rounded = {}});

@@ -157,6 +157,6 @@ TEST_CASE("settled codes: a stage that leaves codes of other numbers is found ou
     change(fed.setting, constant.value, changed);
     settled.expect_good(fed.setting, stage);
     CHECK(constant.rounded->tensor->codes ==
-          crumb::graph::quantize_constant(*constant.spec, changed, constant.output_axis, "").tensor->codes);
+          crumb::graph::quantize_constant(*constant.spec, changed, constant.axes.output, "").tensor->codes);
   }
 }

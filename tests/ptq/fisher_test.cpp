@@ -88,7 +88,7 @@ struct Codes {
 
   Codes(const Given& given, const crumb::graph::PlannedConstant& constant, double damping) {
     const Tensor& tensor = given.setting.graph.initializers.at(constant.value);
-    weights = crumb::ptq::weight_rows(tensor, constant.output_axis).values;
+    weights = crumb::ptq::weight_rows(tensor, constant.axes.output).values;
     std::vector<float> squares = given.squares.at(constant.value);
     double all = 0;
     for (const float square : squares) all += static_cast<double>(square);

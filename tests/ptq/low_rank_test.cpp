@@ -102,7 +102,7 @@ TEST_CASE("low rank: what adapter and matrix give together is the matrix, and co
       for (int i = 0; i < 3; ++i)
         setting.plan.constants.push_back({.value = "layer" + std::to_string(i) + ".weight",
                                           .node = "",
-                                          .output_axis = 1,
+                                          .axes = 1,
                                           .spec = crumb::QuantSpec::parse(spec),
                                           .kept_because = ""});
       setting.plan.constants[1].spec.reset();  // stays
@@ -161,7 +161,7 @@ TEST_CASE("stages: every one that quantizes is there, and those of training are 
       setting.plan.constants.push_back(
           {.value = name,
            .node = "",
-           .output_axis = 1,
+           .axes = 1,
            .spec = crumb::QuantSpec::parse(info.name == "fisher" ? "palette2" : "int4"),
            .kept_because = "",
            .rounded = {}});

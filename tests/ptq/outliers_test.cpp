@@ -44,11 +44,8 @@ OutlierCase outlier_case(std::mt19937& random, const std::string& spec) {
   OutlierCase made{.setting = {.graph = build.graph, .plan = {}, .threads = 2},
                    .sample = drawn_tensor(random, {7, in}, true)};
   for (const auto& [name, axis] : {std::pair("a.weight", std::size_t{1}), {"b.weight", std::size_t{0}}})
-    made.setting.plan.constants.push_back({.value = name,
-                                           .node = "",
-                                           .output_axis = axis,
-                                           .spec = crumb::QuantSpec::parse(spec),
-                                           .kept_because = ""});
+    made.setting.plan.constants.push_back(
+        {.value = name, .node = "", .axes = axis, .spec = crumb::QuantSpec::parse(spec), .kept_because = ""});
   return made;
 }
 
@@ -134,7 +131,7 @@ TEST_CASE("outliers: heavy tails lose less") {
   Setting setting{.graph = build.graph, .plan = {}, .threads = 1};
   setting.plan.constants.push_back({.value = "a.weight",
                                     .node = "",
-                                    .output_axis = 1,
+                                    .axes = 1,
                                     .spec = crumb::QuantSpec::parse("int3:channel:search=mse"),
                                     .kept_because = ""});
   const auto report = run_outliers("outliers:share=0.02", setting);

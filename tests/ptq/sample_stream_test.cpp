@@ -40,7 +40,7 @@ Tensor drawn(std::mt19937& random, const std::vector<std::int64_t>& shape) {
 void plan(QuantPlan& plan, const std::string& name, std::size_t axis, const std::string& spec) {
   plan.constants.push_back({.value = name,
                             .node = "node of " + name,
-                            .output_axis = axis,
+                            .axes = axis,
                             .spec = crumb::QuantSpec::parse(spec),
                             .kept_because = "",
                             .rounded = {}});
@@ -130,7 +130,7 @@ TEST_CASE("sample stream: each layer sees what it sees in the network with the c
       for (const SampledLayer& layer : station.layers) {
         const auto& constant = network.plan.constants[layer.constant];
         auto codes = crumb::graph::quantize_constant(*constant.spec, now.initializers.at(constant.value),
-                                                     constant.output_axis, constant.value);
+                                                     constant.axes.output, constant.value);
         now.initializers.erase(constant.value);
         now.quantized[constant.value] = codes;
         stream.set_constant(constant.value, codes);
@@ -164,7 +164,7 @@ TEST_CASE("sampled layers: a layer's outputs are its rows times what the samples
               for (std::size_t t = 0; t < x.samples; ++t) {
                 double sum = 0;
                 for (std::size_t k = 0; k < layer.columns; ++k) {
-                  const std::size_t at = constant.output_axis == 0
+                  const std::size_t at = constant.axes.output == 0
                                              ? (group * layer.rows + row) * layer.columns + k
                                              : k * layer.rows + row;
                   sum += static_cast<double>(w[at]) * static_cast<double>(x.values[k * x.samples + t]);

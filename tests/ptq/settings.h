@@ -15,7 +15,7 @@ namespace crumb::ptq::test {
 inline void will_be(Setting& setting, const std::string& name, std::size_t axis, const std::string& spec) {
   setting.plan.constants.push_back({.value = name,
                                     .node = "node of " + name,
-                                    .output_axis = axis,
+                                    .axes = axis,
                                     .spec = QuantSpec::parse(spec),
                                     .kept_because = "",
                                     .rounded = {}});

@@ -123,7 +123,8 @@ Setting recurrent_network(std::mt19937& random, bool is_transposed, bool is_look
     x = build.input("x", {7, kSize});
   }
   for (unsigned i = 0; i < 2 + random() % 3; ++i) {
-    x = is_transposed ? build.node("Gemm", {x, w}, {{"transB", std::int64_t{1}}}) : build.node("MatMul", {x, w});
+    x = is_transposed ? build.node("Gemm", {x, w}, {{"transB", std::int64_t{1}}})
+                      : build.node("MatMul", {x, w});
     x = build.node(random() % 2 == 0 ? "Sigmoid" : "Tanh", {x});
   }
   x = build.node("MatMul", {x, build.constant("last", drawn_tensor(random, {kSize, 3}))});

@@ -99,13 +99,13 @@ TEST_CASE("split: the network stays, its shapes are known, and no range grows") 
       const Tensor &old = before.initializers.at(constant.value),
                    &now = after.initializers.at(constant.value);
       doubled += old.size() != now.size();
-      const std::vector<float> a = row_sizes(old, constant.output_axis),
-                               b = row_sizes(now, constant.output_axis);
+      const std::vector<float> a = row_sizes(old, constant.axes.output),
+                               b = row_sizes(now, constant.axes.output);
       // Copies of rows are as large as the row.
       CHECK(std::ranges::max(b) <= std::ranges::max(a));
       if (a.size() == b.size())
         for (std::size_t row = 0; row < a.size(); ++row) CHECK(b[row] <= a[row]);
-      CHECK(!constant.spec->misfit(crumb::ptq::weight_rows(now, constant.output_axis).shape));
+      CHECK(!constant.spec->misfit(crumb::ptq::weight_rows(now, constant.axes.output).shape));
     }
     const Graph known = inferred_anew(after);
     for (const auto& [name, value] : known.values) {
@@ -285,6 +285,6 @@ TEST_CASE("split: what cannot be doubled is said") {
   Setting rounded = setting_of("Relu", "int4", 32);
   for (auto& constant : rounded.plan.constants)
     constant.rounded = crumb::graph::quantize_constant(
-        *constant.spec, *rounded.graph.constant(constant.value), constant.output_axis, constant.value);
+        *constant.spec, *rounded.graph.constant(constant.value), constant.axes.output, constant.value);
   says(message(rounded), "have their codes already");
 }

@@ -68,7 +68,7 @@ class StreamNetwork {
   void planned(const std::string& name, std::size_t axis) {
     made_.setting.plan.constants.push_back({.value = name,
                                             .node = "node of " + name,
-                                            .output_axis = axis,
+                                            .axes = axis,
                                             .spec = QuantSpec::parse(spec_),
                                             .kept_because = "",
                                             .rounded = {}});

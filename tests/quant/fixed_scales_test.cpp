@@ -66,7 +66,7 @@ TEST_CASE("fixed scales: the nearest codes are those of quantize, byte for byte"
     CHECK(made.scales == whole.scales);
     CHECK(made.zeros == whole.zeros);
     CHECK(made.codebook == whole.codebook);
-    CHECK(made.tensor_scale == whole.tensor_scale);
+    CHECK(made.tensor_scales == whole.tensor_scales);
     std::vector<float> meant(values.size());
     crumb::dequantize(whole.view(), meant);
     for (std::size_t at = 0; at < meant.size(); ++at) {

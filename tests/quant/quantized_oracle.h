@@ -68,7 +68,7 @@ inline OracleTensor read_tensor(const QuantizedTensor& t, uint64_t block_rows, u
       const uint64_t block = r / block_rows * across + c / block_cols;
       float s = oracle_scale(scale, read_word(t.scales, block, scale_bytes));
       if (t.spec.starts_with("mxint8")) s *= 0x1p-6F;
-      if (t.spec.starts_with("nvfp4")) s *= t.tensor_scale;
+      if (t.spec.starts_with("nvfp4")) s *= t.tensor_scales[0];
       float z = 0;
       if (t.spec.find(":zero=int") != std::string::npos) {
         z = oracle_value(out.format, read_bits(t.zeros, block * static_cast<uint64_t>(bits), bits), {});
@@ -94,7 +94,7 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 inline bool same_bytes(const QuantizedTensor& a, const QuantizedTensor& b) {
   return a.spec == b.spec && a.shape == b.shape && a.codes == b.codes && a.scales == b.scales &&
          a.zeros == b.zeros && a.codebook == b.codebook && a.saturated_scales == b.saturated_scales &&
-         std::bit_cast<uint32_t>(a.tensor_scale) == std::bit_cast<uint32_t>(b.tensor_scale);
+         same_bits(a.tensor_scales, b.tensor_scales);
 }
 
 /// Weights with what trips quantizers: zeros of both signs, a stretch of zeros, outliers, repeated values,

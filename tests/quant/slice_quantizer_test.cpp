@@ -80,7 +80,7 @@ std::string difference(const QuantSpec& spec, const std::vector<float>& x, const
   if (cut.scales != whole.scales) return "scales differ";
   if (cut.zeros != whole.zeros) return "zero points differ";
   if (cut.codebook != whole.codebook) return "codebooks differ";
-  if (!same_bits({&cut.tensor_scale, 1}, {&whole.tensor_scale, 1})) return "tensor scales differ";
+  if (!same_bits(cut.tensor_scales, whole.tensor_scales)) return "tensor scales differ";
   if (cut.saturated_scales != whole.saturated_scales) return "saturated scales are counted otherwise";
   if (cut.spec != whole.spec || cut.shape != whole.shape) return "spec or shape differ";
   std::vector<float> expected(x.size());

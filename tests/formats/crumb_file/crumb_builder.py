@@ -91,6 +91,18 @@ def tensor(name, shape, number="int4", zero="none", scale="f32", block=(1, 16), 
     return entry
 
 
+def stacked(name, batch, shape, **keys):
+    """A stack of matrices: `batch` are the sizes of the axes that number them."""
+    has_none = np.prod([*batch, *shape], dtype=object) == 0
+    count = 1 if has_none else int(np.prod(batch))
+    matrices = [tensor(f"{name}.{i}", (0, 0) if has_none else shape, **keys) for i in range(count)]
+    made = matrices[0]
+    for part in crumb_reader.PARTS:
+        if part in made:
+            made[part] = Part(b"".join(matrix[part].content for matrix in matrices))
+    return {**made, "name": name, "shape": [*batch, *shape], "encoding": {**made["encoding"], "stack": len(batch)}}
+
+
 def every(possible, count, rng):
     """`count` of the possible values, each at least once if there is room."""
     return rng.permutation(np.resize(rng.permutation(possible), count))
@@ -160,7 +172,8 @@ def layout(header, edit_placed=lambda header: None, edit_text=lambda text: text,
                 if entry.get("encoding", {}).get(key) == value:
                     del entry["encoding"][key]
     else:
-        header.setdefault("features", [])
+        has_stacks = any("stack" in entry.get("encoding", {}) for entry in header["tensors"])
+        header.setdefault("features", ["stacks"] if has_stacks else [])
     while len(json.dumps(header)) * 1.5 + 150 * len(list(parts_of(header))) > size:
         size *= 2
     rest = b""

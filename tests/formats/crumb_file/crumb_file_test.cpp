@@ -79,7 +79,7 @@ TEST_CASE("packed file: every number format comes back byte for byte, compressed
       CHECK(std::ranges::equal(view.scales, tensors[i].scales));
       CHECK(std::ranges::equal(view.zeros, tensors[i].zeros));
       CHECK(std::ranges::equal(view.codebook, tensors[i].codebook));
-      CHECK(view.tensor_scale == tensors[i].tensor_scale);
+      CHECK(std::ranges::equal(view.tensor_scales, tensors[i].tensor_scales));
     }
   }
 }

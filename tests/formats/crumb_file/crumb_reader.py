@@ -41,9 +41,9 @@ ENCODING = {"number": str, "range": str, "block": [int], "scale": str, "scale_ex
 TENSOR = {"name": str, "dtype": str, "shape": [int], "spec": str, "encoding": ENCODING, **dict.fromkeys(PARTS, BLOB)}
 FILE = {"path": str, "data": BLOB}
 HEADER = {"format": str, "model": str, "tensors": [TENSOR], "files": [FILE]}  # of version 1
-TENSOR_2 = {**TENSOR, "encoding": {**ENCODING, "sign": str, "layout": str}}
+TENSOR_2 = {**TENSOR, "encoding": {**ENCODING, "sign": str, "layout": str, "stack": int}}
 HEADER_2 = {**HEADER, "features": [str], "tensors": [TENSOR_2]}
-OPTIONAL = {"header.tensors[]": {"spec", "encoding", *PARTS}}
+OPTIONAL = {"header.tensors[]": {"spec", "encoding", *PARTS}, "header.tensors[].encoding": {"stack"}}
 
 
 def read(path, widen=True):
@@ -147,8 +147,12 @@ def _parse_header(text, version):
     if version == 2 and type(header) is dict:  # first: with a feature the header may have other keys
         features = header.get("features", [])
         _check_types(features, [str], "header.features")
-        _check(not features, f"the features {', '.join(features)} are unknown to this reader")
+        unknown = [feature for feature in features if feature != "stacks"]
+        _check(not unknown, f"the features {', '.join(unknown)} are unknown to this reader")
+        _check(len(features) == len(set(features)), "a feature is there twice")
     _check_types(header, HEADER if version == 1 else HEADER_2, "header")
+    stacks = any(_stack(entry) is not None for entry in header["tensors"])
+    _check(not stacks or "stacks" in header["features"], "a stack, and not the feature stacks")
     _check(header["format"] == "crumb", "the header's format is not crumb")
     return header
 
@@ -223,6 +227,20 @@ def _matrix(shape):
     return (1, math.prod(shape)) if len(shape) < 2 else (shape[0], math.prod(shape[1:]))
 
 
+def _stack(entry):
+    return entry.get("encoding", {}).get("stack")
+
+
+def _matrix_of(entry):
+    """One matrix of a stack as a tensor of its own, and how many there are."""
+    axes, shape = _stack(entry), entry["shape"]
+    _check(1 <= axes <= 64 and len(shape) >= axes + 2, f"no stack over {axes} axes")
+    encoding = {key: value for key, value in entry["encoding"].items() if key != "stack"}
+    if math.prod(shape) == 0:
+        return {**entry, "encoding": encoding}, 1
+    return {**entry, "encoding": encoding, "shape": shape[axes:]}, math.prod(shape[:axes])
+
+
 def _in_tiles(entry):
     return entry.get("encoding", {}).get("layout") == "tiles"
 
@@ -233,6 +251,9 @@ def _part_sizes(entry, version):
     _check(dtype in OTHERS or dtype in FLOATS, f"the dtype {dtype!r} is unknown")
     _check(len(shape) <= 64, "a shape has more than 64 axes")
     _check(math.prod(n for n in shape if n > 0) <= 1 << 58, "the axes that are not 0 multiply to more than 2^58")
+    if _stack(entry) is not None:
+        one, count = _matrix_of(entry)
+        return {part: size * count for part, size in _part_sizes(one, version).items()}
     if encoding is None:
         item = BITS[FLOATS[dtype]] if dtype in FLOATS else 8 * np.dtype(OTHERS[dtype]).itemsize
         _check(math.prod(shape) * item % 8 == 0, "the bits of all elements are no whole bytes")
@@ -281,6 +302,11 @@ def _kept(entry, parts, widen):
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def _dequantize(entry, parts):
+    if _stack(entry) is not None:
+        one, count = _matrix_of(entry)
+        shares = [{part: data[len(data) // count * i : len(data) // count * (i + 1)] for part, data in parts.items()}
+                  for i in range(count)]
+        return np.concatenate([_dequantize(one, share).ravel() for share in shares]).reshape(entry["shape"])
     (rows, cols), encoding = _matrix(entry["shape"]), entry["encoding"]
     bits, block_rows, block_cols = BITS[encoding["number"]], *encoding["block"]
     values = _code_values(encoding["number"], encoding["range"], _floats(parts.get("codebook", b""), "f32"))

@@ -1,6 +1,7 @@
 """Thousands of packed files, sound and damaged, through our reader and through the one that was written from the page:
 the same verdict, and the same values bit for bit."""
 
+import functools
 import json
 import random
 import re
@@ -13,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import crumb_reader  # noqa: E402
-from crumb_builder import Part, compressed, layout, parts_of, tensor  # noqa: E402
+from crumb_builder import Part, compressed, layout, parts_of, stacked, tensor  # noqa: E402
 
 HOSTILE = [0, 1, 2, 63, 64, 65, 126, 127, 1 << 31, 1 << 32, 1 << 53, 1 << 58, (1 << 58) + 1, 1 << 62, (1 << 62) + 64,
            1 << 63, (1 << 64) - 64, (1 << 64) - 1, 1 << 64, (1 << 64) + 1, 1 << 70, -1, -64, -126, -127, -(1 << 63)]  # fmt: skip
@@ -25,7 +26,7 @@ WORDS = {  # by key: words that are right for some tensor, and wrong ones
     "zero": ["none", "int", "float", "min", "half"],
     "sign": ["plus", "any", "minus", ""],
     "layout": ["rows", "tiles", "columns", ""],
-    "features": ["adapters", "outliers", "cache", "new", ""],
+    "features": ["stacks", "adapters", "outliers", "cache", "new", ""],
     "codec": ["none", "zstd", "zlib", ""],
     "format": ["crumb", "Crumb"],
     "model": ["", "BertModel", "graph", "\0", "é" * 1000],
@@ -67,9 +68,13 @@ def some_tensor(rng, name, version):
         if version == 2:
             keys |= {"sign": rng.choice(["plus", "plus", "any"]), "layout": rng.choice(["rows", "tiles"])}
         zeros = ["none", "int", "float", "min"][: 2 + version] if integer else ["none"]
-        entry = tensor(name, some_shape(rng), number, rng.choice(zeros), rng.choice(sorted(crumb_reader.SCALES)),
-                       some_block(rng), rng.choice([0, 0, 0, 1, -1, -126, 20]),
-                       rng.choice(["narrow", "full"]) if integer and number != "uint1" else None, **keys)  # fmt: skip
+        shape, make = some_shape(rng), tensor
+        if version == 2 and len(shape) > 2 and rng.random() < 0.7:
+            axes = rng.randrange(1, len(shape) - 1)
+            shape, make = shape[axes:], functools.partial(stacked, batch=shape[:axes])
+        entry = make(name, shape=shape, number=number, zero=rng.choice(zeros), scale=rng.choice(sorted(crumb_reader.SCALES)),
+                     block=some_block(rng), exponent=rng.choice([0, 0, 0, 1, -1, -126, 20]),
+                     kind=rng.choice(["narrow", "full"]) if integer and number != "uint1" else None, **keys)  # fmt: skip
         entry["dtype"] = rng.choice(sorted(crumb_reader.FLOATS))
         return entry
     dtype = rng.choice([*crumb_reader.FLOATS, *crumb_reader.OTHERS])
@@ -94,7 +99,8 @@ def sound_header(rng, version):
               "tensors": [some_tensor(rng, f"w{i}", version) for i in range(rng.randrange(4))],
               "files": [{"path": path, "data": Part(rng.randbytes(rng.choice([0, 1, 64, 100])))} for path in paths]}  # fmt: skip
     if version == 2:
-        header["features"] = []
+        has_stacks = any("stack" in entry.get("encoding", {}) for entry in header["tensors"])
+        header["features"] = ["stacks"] if has_stacks or rng.random() < 0.05 else []
     for entry in header["tensors"] + header["files"]:
         share = 0.01 if in_tiles(entry) else 0.1  # of compressed parts, which tiles must not have
         for part in [part for part in crumb_reader.PARTS if part in entry]:
@@ -126,7 +132,7 @@ def change_a_value(rng, header):
     elif kind < 0.16:
         holder[key] = rng.choice([None, True, 1.5, 1e400, "", [], {}, 7, "F32", [0, 1 << 58, 1 << 58], [1] * 65])
     elif kind < 0.2 and isinstance(holder, dict):
-        holder[rng.choice(["note", "zeros", "codebook", "data", "spec", "tensor_scale", "encoding", "sign", "layout", "features",
+        holder[rng.choice(["note", "zeros", "codebook", "data", "spec", "tensor_scale", "encoding", "sign", "layout", "stack", "features",
                            "outlier_places", "adapters"])] = value
     elif isinstance(value, int) and not isinstance(value, bool):
         holder[key] = rng.choice([*HOSTILE, value + 1, value - 1, value + 64, value + (1 << 32), value + (1 << 64), 2 * value])

@@ -20,7 +20,7 @@ inline std::vector<float> normal_floats(std::size_t count, std::uint64_t seed, b
 
 inline bool same_tensor(const QuantizedTensor& a, const QuantizedTensor& b) {
   return a.shape == b.shape && a.encoding == b.encoding && a.codes == b.codes && a.scales == b.scales &&
-         a.zeros == b.zeros && a.codebook == b.codebook && a.tensor_scale == b.tensor_scale;
+         a.zeros == b.zeros && a.codebook == b.codebook && a.tensor_scales == b.tensor_scales;
 }
 
 /// One layer with a weight of this shape.
@@ -31,14 +31,16 @@ struct Layer {
   std::map<std::string, graph::Attribute> attributes = {};
 };
 
-/// x -> layer(x, w) -> y, with the weight "w" quantized on its output axis.
+/// x -> layer(x, w) -> y, with the weight "w" quantized on its output axis, of MatMul matrix by matrix.
 inline graph::Graph layer_graph(const Layer& layer, const std::string& spec, std::uint64_t seed) {
   using graph::Dim;
   graph::Graph graph{.name = "layer", .inputs = {"x"}, .outputs = {"y"}, .opsets = {{"", 13}}};
   std::size_t size = 1;
   for (const std::int64_t axis : layer.shape) size *= static_cast<std::size_t>(axis);
   const auto weight = graph::Tensor::floats(layer.shape, normal_floats(size, seed));
-  graph.quantized["w"] = graph::quantize_constant(QuantSpec::parse(spec), weight, layer.output_axis, "w", 1);
+  const std::size_t stack = layer.op == "MatMul" ? layer.shape.size() - 2 : 0;
+  graph.quantized["w"] =
+      graph::quantize_constant(QuantSpec::parse(spec), weight, {layer.output_axis, stack}, "w", 1);
   graph::Shape input{Dim("n")};
   const bool is_convolution = layer.op.starts_with("Conv");
   if (is_convolution) {

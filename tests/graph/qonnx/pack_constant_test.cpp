@@ -34,7 +34,7 @@ struct Blocks {
 };
 
 std::vector<std::pair<float, float>> turned(const QuantizedElements& elements, std::size_t axis) {
-  const Ints order = inverse(axes_with_output(elements.shape.size(), axis));
+  const Ints order = inverse(tensor_axes(elements.shape.size(), axis));
   const auto spread = [&](const Floats& numbers) {
     return permuted(numbers.size() == 1 ? Floats(elements.values.size(), numbers[0]) : numbers,
                     elements.shape, order);
@@ -169,7 +169,7 @@ TEST_CASE("pack: parameters are shared as widely as can be") {
     for (std::size_t k = 0; k < levels.size(); ++k)
       levels[k] += elements.zero.size() == 1 ? elements.zero[0] : elements.zero[k];
     CHECK(levels == elements.integers);
-    CHECK(packed->axes == axes_with_output(elements.shape.size(), best.axis));
+    CHECK(packed->axes == tensor_axes(elements.shape.size(), best.axis));
     const Encoding& encoding = packed->tensor->encoding;
     CHECK(static_cast<std::int64_t>(packed->tensor->layout.blocks()) == best.count());
     CHECK(static_cast<std::int64_t>(encoding.block_rows) == best.block_rows);

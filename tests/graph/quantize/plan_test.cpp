@@ -176,7 +176,7 @@ TEST_CASE("plan: weights of every operator, on the axis where its outputs lie") 
     const QuantPlan plan = plan_quantizers(b.done(), recipe());
     REQUIRE(constant_of(plan, "w"));
     CHECK(constant_of(plan, "w")->spec->to_string() == "int8:channel");
-    CHECK(constant_of(plan, "w")->output_axis == row.axis);
+    CHECK(constant_of(plan, "w")->axes.output == row.axis);
     CHECK(names_of(plan) == "x");
     CHECK(spec_at(plan, "x") == "int8:tensor");  // the signed twin
   }
@@ -186,7 +186,7 @@ TEST_CASE("plan: a constant in front of a MatMul has its outputs in its rows") {
   GraphBuilder b({5, 3});
   b.weight("w", {7, 5}).node("MatMul", {"w", "x"}, "y");
   const QuantPlan plan = plan_quantizers(b.done(), recipe());
-  CHECK(constant_of(plan, "w")->output_axis == 0);
+  CHECK(constant_of(plan, "w")->axes.output == 0);
   CHECK(names_of(plan) == "x");
 }
 
@@ -196,8 +196,8 @@ TEST_CASE("plan: recurrent layers and embedding tables") {
   b.node("LSTM", {"x", "w", "r", "b"}, "y",
          {{"hidden_size", std::int64_t{5}}, {"direction", std::string("bidirectional")}});
   const QuantPlan plan = plan_quantizers(b.done(), recipe());
-  CHECK(constant_of(plan, "w")->output_axis == 1);
-  CHECK(constant_of(plan, "r")->output_axis == 1);
+  CHECK(constant_of(plan, "w")->axes.output == 1);
+  CHECK(constant_of(plan, "r")->axes.output == 1);
   CHECK_FALSE(constant_of(plan, "b")->spec);
   CHECK(names_of(plan) == "x");
 
@@ -209,7 +209,7 @@ TEST_CASE("plan: recurrent layers and embedding tables") {
       .node("MatMul", {"h", "w"}, "y");
   const QuantPlan words = plan_quantizers(e.done(), recipe("embeddings: int4\n"));
   CHECK(constant_of(words, "table")->spec->to_string() == "int4:channel");
-  CHECK(constant_of(words, "table")->output_axis == 0);
+  CHECK(constant_of(words, "table")->axes.output == 0);
   CHECK(names_of(words) == "h");
   CHECK_FALSE(constant_of(plan_quantizers(e.done(), recipe("embeddings: keep\n")), "table")->spec);
 }

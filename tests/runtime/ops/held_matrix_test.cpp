@@ -28,7 +28,7 @@ std::vector<float> product(const HeldMatrix& matrix, const std::vector<float>& x
 
 /// Input 1 of a node whose operator holds it.
 std::shared_ptr<const HeldMatrix> held(const Array* floats, const graph::QuantizedConstant* codes,
-                                       MatrixAxes axes) {
+                                       MatrixOrder axes) {
   const graph::Node node{.name = "n", .op = "MatMul", .inputs = {"x", "w"}, .outputs = {"y"}};
   return HeldMatrix::of({.node = node, .constants = {nullptr, floats}, .packed = codes}, 1, axes);
 }
@@ -44,8 +44,8 @@ TEST_CASE("codes that stay packed have the reference's bits, for every format, g
     std::vector<float> expected(kBatch * kRows);
     reference::matrix_matrix(RowDecoder(tensor->view()), x, kBatch, expected);
     // As MatMul has it, whose terms come first, and as Gemm may.
-    for (const auto& [axes, order] : {std::pair{MatrixAxes::kTermsOutputs, Ints{1, 0}},
-                                      std::pair{MatrixAxes::kOutputsTerms, Ints{0, 1}}}) {
+    for (const auto& [axes, order] : {std::pair{MatrixOrder::kTermsOutputs, Ints{1, 0}},
+                                      std::pair{MatrixOrder::kOutputsTerms, Ints{0, 1}}}) {
       const graph::QuantizedConstant constant{.tensor = tensor, .axes = order};
       REQUIRE(product(*held(nullptr, &constant, axes), x, kBatch) == expected);
       const Array floats = Array::of(constant.value());
@@ -60,8 +60,8 @@ TEST_CASE("codes whose rows are no outputs are decoded once, and give the same")
       quantize(QuantSpec::parse("int4:channel"), w, std::vector<std::uint64_t>{6, 16}));
   const graph::QuantizedConstant constant{.tensor = tensor, .axes = {0, 1}};  // [terms, outputs]
   const Array floats = Array::of(constant.value());
-  CHECK(product(*held(nullptr, &constant, MatrixAxes::kTermsOutputs), x, 2) ==
-        product(*held(&floats, nullptr, MatrixAxes::kTermsOutputs), x, 2));
+  CHECK(product(*held(nullptr, &constant, MatrixOrder::kTermsOutputs), x, 2) ==
+        product(*held(&floats, nullptr, MatrixOrder::kTermsOutputs), x, 2));
 }
 
 TEST_CASE("neither panels, batches nor threads change a bit") {
@@ -76,7 +76,7 @@ TEST_CASE("neither panels, batches nor threads change a bit") {
     const auto tensor = std::make_shared<const QuantizedTensor>(
         quantize(QuantSpec::parse("int4:group=8:pad"), w, std::vector<std::uint64_t>{rows, cols}));
     const graph::QuantizedConstant constant{.tensor = tensor, .axes = {1, 0}};
-    const auto matrix = held(nullptr, &constant, MatrixAxes::kTermsOutputs);
+    const auto matrix = held(nullptr, &constant, MatrixOrder::kTermsOutputs);
     std::vector<float> expected(batch * rows);
     reference::matrix_matrix(RowDecoder(tensor->view()), x, batch, expected);
     for (const int threads : {1, 2, 3, 7}) CHECK(product(*matrix, x, batch, threads) == expected);
@@ -88,11 +88,11 @@ TEST_CASE("neither panels, batches nor threads change a bit") {
 
 TEST_CASE("an operator's constant that is no matrix of floats is refused by the node's name") {
   const Array number = Array::of(graph::Tensor::scalar(1.0F)), integers = Array::ints({1, 2});
-  CHECK_THROWS_WITH_AS(held(&number, nullptr, MatrixAxes::kTermsOutputs),
+  CHECK_THROWS_WITH_AS(held(&number, nullptr, MatrixOrder::kTermsOutputs),
                        "node 'n' (MatMul): input 1: expected a matrix, found a number", Error);
-  CHECK_THROWS_WITH_AS(held(&integers, nullptr, MatrixAxes::kTermsOutputs),
+  CHECK_THROWS_WITH_AS(held(&integers, nullptr, MatrixOrder::kTermsOutputs),
                        "node 'n' (MatMul): cannot take int64 [2] as input 1", Error);
-  CHECK(held(nullptr, nullptr, MatrixAxes::kTermsOutputs) == nullptr);
+  CHECK(held(nullptr, nullptr, MatrixOrder::kTermsOutputs) == nullptr);
 }
 
 }  // namespace
