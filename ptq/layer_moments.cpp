@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "quant/loops/loops.h"
 
 namespace crumb::ptq {
 namespace {
@@ -47,7 +48,7 @@ void multiply_samples(std::vector<float>& columns, std::span<const float> factor
 }
 
 bool are_finite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  return loops().absmax_bits(values.data(), values.size()) < kInfinityBits;
 }
 
 }  // namespace
@@ -103,7 +104,7 @@ void StationMoments::add(Inputs& one, BroughtSamples& mine, BroughtSamples* othe
   for (std::size_t begin = 0; begin < all; begin += block) {
     const std::size_t count = std::min(block, all - begin);
     const auto read = [&](BroughtSamples& from, std::vector<float>& columns) -> SampleColumns {
-      from.read(part, group, begin, count, columns);
+      from.read(part, group, begin, count, columns, threads);
       one.sums.of_numbers = one.sums.of_numbers && are_finite(columns);
       if (even_) multiply_samples(columns, std::span(factors).subspan(begin, count));
       return {columns, count};

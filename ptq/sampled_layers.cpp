@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/threads/parallel.h"
 #include "graph/adapters.h"
 #include "graph/operator_traits.h"
 #include "graph/weighted_product.h"
@@ -148,10 +149,10 @@ std::size_t BroughtSamples::block_of(std::size_t columns) {
 }
 
 SampleColumns BroughtSamples::read(std::size_t part, std::size_t group, std::size_t begin, std::size_t count,
-                                   std::vector<float>& columns) {
+                                   std::vector<float>& columns, int threads) {
   columns.resize(size_ * count);
   if (!window_) {
-    read_rows(begin, count, columns);
+    read_rows(begin, count, columns, threads);
     return {columns, count};
   }
   find_places(begin, count);
@@ -163,15 +164,18 @@ SampleColumns BroughtSamples::read(std::size_t part, std::size_t group, std::siz
   return {columns, count};
 }
 
-/// Turned over, a tile at a time.
-void BroughtSamples::read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns) const {
+/// Transposed, a tile at a time.
+void BroughtSamples::read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns,
+                               int threads) const {
   const float* values = values_.data() + begin * size_;
   constexpr std::size_t kTile = 16;
-  for (std::size_t r = 0; r < count; r += kTile)
-    for (std::size_t c = 0; c < size_; c += kTile)
-      for (std::size_t column = c; column < std::min(size_, c + kTile); ++column)
-        for (std::size_t row = r; row < std::min(count, r + kTile); ++row)
-          columns[column * count + row] = values[row * size_ + column];
+  parallel_for(size_, 4 * kTile, threads, [&](std::size_t first, std::size_t last) {
+    for (std::size_t r = 0; r < count; r += kTile)
+      for (std::size_t c = first; c < last; c += kTile)
+        for (std::size_t column = c; column < std::min(last, c + kTile); ++column)
+          for (std::size_t row = r; row < std::min(count, r + kTile); ++row)
+            columns[column * count + row] = values[row * size_ + column];
+  });
 }
 
 void BroughtSamples::find_places(std::size_t begin, std::size_t count) {

@@ -58,14 +58,14 @@ class BroughtSamples {
 
   /// Samples from `begin` on of one part and group; `columns` holds what comes back until the next call.
   SampleColumns read(std::size_t part, std::size_t group, std::size_t begin, std::size_t count,
-                     std::vector<float>& columns);
+                     std::vector<float>& columns, int threads = 1);
 
   /// How many samples of so many numbers are read at a time: in 16 MB, whole pieces of those that
   /// add_moments() adds in float32, one at least.
   static std::size_t block_of(std::size_t columns);
 
  private:
-  void read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns) const;
+  void read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns, int threads) const;
   void find_places(std::size_t begin, std::size_t count);
 
   std::vector<float> values_;

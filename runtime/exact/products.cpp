@@ -10,6 +10,8 @@ namespace crumb::runtime::exact {
 namespace {
 
 constexpr std::size_t kWork = std::size_t{1} << 18;  // multiplications that are worth a thread
+constexpr std::size_t kTiles = 12;                   // whole tiles of every kernel
+constexpr std::size_t kPieces = 8;  // of a thread: more share unevenly busy processors, fewer share caches
 
 }  // namespace
 
@@ -37,8 +39,10 @@ void multiply(const Products& p, int threads) {
   // The longer side is shared out.
   const bool by_rows = p.rows >= p.columns;
   const std::size_t count = by_rows ? p.rows : p.columns;
-  const std::size_t grain = std::max<std::size_t>(1, count * kWork / std::max<std::size_t>(work, 1));
-  parallel_for(count, (grain + 5) / 6 * 6, threads, [&](std::size_t begin, std::size_t end) {
+  const auto workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());
+  const std::size_t least =
+      std::max(count * kWork / std::max<std::size_t>(work, 1), count / (workers * kPieces));
+  parallel_for(count, (least / kTiles + 1) * kTiles, threads, [&](std::size_t begin, std::size_t end) {
     Products part = p;
     (by_rows ? part.rows : part.columns) = end - begin;
     (by_rows ? part.x : part.w) += begin * (by_rows ? p.x_stride : p.w_stride);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPanel = std::size_t{1} << 15, kSmallPanel = std::size_t{1} << 12;
 constexpr std::size_t kFewRows = 8;
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
-constexpr std::size_t kTile = 6;                          // rows that kernels take together
+constexpr std::size_t kTile = 12;                         // whole tiles of every kernel
 
 }  // namespace
 
