@@ -124,4 +124,50 @@ QuantizedTensor in_layout(const QuantizedView& tensor, std::string spec, CodeLay
   return made;
 }
 
+QuantizedTensor transposed(const QuantizedView& tensor, std::string spec) {
+  const RowDecoder decoder(tensor);
+  const uint64_t rows = decoder.rows(), cols = decoder.cols();
+  const int bits = tensor.encoding.number->bits;
+  QuantizedTensor made;
+  made.spec = std::move(spec);
+  made.shape = {tensor.shape[1], tensor.shape[0]};
+  made.encoding = tensor.encoding;
+  std::swap(made.encoding.block_rows, made.encoding.block_cols);
+  made.layout = encoded_layout(made.encoding, made.shape).take();
+  std::vector<uint8_t> codes(rows * cols), row(cols);
+  for (uint64_t r = 0; r < rows; ++r) {
+    decoder.codes(r, 0, row);
+    for (uint64_t c = 0; c < cols; ++c) codes[c * rows + r] = row[c];
+  }
+  made.codes.resize(made.layout.codes_bytes);
+  for (uint64_t c = 0; c < cols; ++c)
+    pack_codes(std::span(codes).subspan(c * rows, rows), bits,
+               reinterpret_cast<uint8_t*>(made.codes.data()) + c * made.layout.row_bytes);
+  const uint64_t down = tensor.layout.bands, across = tensor.layout.blocks_per_row;
+  const auto moved_blocks = [&](std::span<const std::byte> from, size_t size) {
+    std::vector<std::byte> to(from.size());
+    for (uint64_t block = 0; block < down * across; ++block)
+      std::memcpy(&to[(block % across * down + block / across) * size], &from[block * size], size);
+    return to;
+  };
+  const auto bytes_of = [](ScaleFormat format) {
+    return static_cast<size_t>(scale_format_row(format).bytes);
+  };
+  made.scales = moved_blocks(tensor.scales, bytes_of(tensor.encoding.scale));
+  if (tensor.encoding.zero == ZeroPoint::kInteger) {
+    std::vector<std::byte> patterns(down * across);
+    auto* const some = reinterpret_cast<uint8_t*>(patterns.data());
+    unpack_codes(reinterpret_cast<const uint8_t*>(tensor.zeros.data()), bits, 0, {some, patterns.size()});
+    patterns = moved_blocks(patterns, 1);
+    made.zeros.resize(made.layout.zeros_bytes);
+    pack_codes({reinterpret_cast<const uint8_t*>(patterns.data()), patterns.size()}, bits,
+               reinterpret_cast<uint8_t*>(made.zeros.data()));
+  } else if (tensor.encoding.zero != ZeroPoint::kNone) {
+    made.zeros = moved_blocks(tensor.zeros, bytes_of(zero_point_format(tensor.encoding.scale)));
+  }
+  made.codebook.assign(tensor.codebook.begin(), tensor.codebook.end());
+  made.tensor_scales.assign(tensor.tensor_scales.begin(), tensor.tensor_scales.end());
+  return made;
+}
+
 }  // namespace crumb

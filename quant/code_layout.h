@@ -20,4 +20,8 @@ struct BlockParts {
 };
 BlockParts blocks_in_layout(const QuantizedView& tensor, CodeLayout codes);
 
+/// A matrix [rows, columns] the other way round, its blocks too: each value is the same. Precondition: codes in rows, two
+/// axes, no stack.
+QuantizedTensor transposed(const QuantizedView& tensor, std::string spec);
+
 }  // namespace crumb

@@ -377,28 +377,42 @@ std::string QuantSpec::to_string() const {
   return text;
 }
 
-std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape, uint64_t stack_axes) const {
-  const Result<MatrixShape> matrix = matrix_shape(shape, stack_axes);
-  if (!matrix.ok()) return matrix.failure().message;
+namespace {
+
+/// Of one matrix of a stack, as its quantizer sees it: [out, in].
+std::vector<uint64_t> matrix_sizes(std::span<const uint64_t> shape, uint64_t stack_axes, bool inputs_first) {
+  std::vector<uint64_t> sizes(shape.begin() + static_cast<std::ptrdiff_t>(stack_axes), shape.end());
+  if (inputs_first) std::swap(sizes.at(0), sizes.at(1));
+  return sizes;
+}
+
+}  // namespace
+
+std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape, uint64_t stack_axes,
+                                             bool inputs_first) const {
+  if (const auto all = matrix_shape(shape, stack_axes); !all.ok()) return all.failure().message;
   if (pad || block_cols == 0) return std::nullopt;
-  const auto [rows, cols] = stack_axes == 0 ? matrix.value() : matrix_shape(shape.subspan(stack_axes)).take();
+  const auto [rows, cols] = matrix_shape(matrix_sizes(shape, stack_axes, inputs_first)).take();
+  const auto of_all = [&](uint64_t size, const char* what) {
+    return std::to_string(size) + " " + what + " of " + shape_text(shape);
+  };
   if (cols % block_cols != 0) {
     const std::string what = block_format ? std::string(block_format->name) + "'s block of "
                              : granularity == Granularity::kBlock
                                  ? "a block of " + std::to_string(block_rows) + "x"
                                  : "a group of ";
-    return what + std::to_string(block_cols) + " does not divide the " + std::to_string(cols) +
-           " columns of " + shape_text(shape);
+    return what + std::to_string(block_cols) + " does not divide the " +
+           of_all(cols, inputs_first ? "rows" : "columns");
   }
   if (rows % block_rows != 0) {
-    return "a block of " + std::to_string(block_rows) + " rows does not divide the " + std::to_string(rows) +
-           " rows of " + shape_text(shape);
+    return "a block of " + std::to_string(block_rows) + " rows does not divide the " +
+           of_all(rows, inputs_first ? "columns" : "rows");
   }
   return std::nullopt;
 }
 
-Encoding QuantSpec::encoding(std::span<const uint64_t> shape, uint64_t stack_axes) const {
-  const MatrixShape matrix = matrix_shape(shape.subspan(stack_axes)).take();
+Encoding QuantSpec::encoding(std::span<const uint64_t> shape, uint64_t stack_axes, bool inputs_first) const {
+  const MatrixShape matrix = matrix_shape(matrix_sizes(shape, stack_axes, inputs_first)).take();
   Encoding encoding{.number = number, .range = range, .scale = scale, .zero = zero, .stack_axes = stack_axes};
   if (block_format) {
     encoding.scale_exponent = block_format->scale_exponent;
@@ -408,6 +422,7 @@ Encoding QuantSpec::encoding(std::span<const uint64_t> shape, uint64_t stack_axe
   encoding.block_cols = block_cols;
   if (granularity == Granularity::kTensor) encoding.block_rows = std::max<uint64_t>(matrix.rows, 1);
   if (block_cols == 0) encoding.block_cols = std::max<uint64_t>(matrix.cols, 1);
+  if (inputs_first) std::swap(encoding.block_rows, encoding.block_cols);
   return encoding;
 }
 

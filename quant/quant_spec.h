@@ -80,11 +80,13 @@ struct QuantSpec {
 
   /// Whether the spec can encode a tensor of this shape without a smaller last group; if not, why
   /// ("group=32 does not divide the 100 columns of [7, 100]"). Always true with pad. Of a stack, each of its matrices.
-  std::optional<std::string> misfit(std::span<const uint64_t> shape, uint64_t stack_axes = 0) const;
+  std::optional<std::string> misfit(std::span<const uint64_t> shape, uint64_t stack_axes = 0,
+                                    bool inputs_first = false) const;
 
   /// The layout of a tensor of this shape. The tensor and channel granularities take their block from it, of a stack from
-  /// one matrix.
-  Encoding encoding(std::span<const uint64_t> shape, uint64_t stack_axes = 0) const;
+  /// one matrix. Matrices of a stack may lie [in, out] (`inputs_first`): blocks are those of [out, in], the other way round.
+  Encoding encoding(std::span<const uint64_t> shape, uint64_t stack_axes = 0,
+                    bool inputs_first = false) const;
 };
 
 /// The grammar with every name that may stand in it, for help: several lines, without a newline at the end.

@@ -18,6 +18,7 @@ struct QuantizeOptions {
   std::string_view name = {};  ///< the tensor's name, for messages
   bool narrowed = false;       ///< the values were float64; for messages
   uint64_t stack_axes = 0;     ///< the tensor is a stack of matrices: Encoding::stack_axes
+  bool inputs_first = false;   ///< its matrices lie [in, out]: QuantSpec::encoding()
   bool codes = true;           ///< false: the scales, zero points and codebook alone; the codes stay empty
 };
 

@@ -12,6 +12,7 @@
 #include "formats/dtype.h"
 #include "formats/number/packing.h"
 #include "quant/above_minimum.h"
+#include "quant/code_layout.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"
 #include "quant/scale_search.h"
@@ -363,13 +364,15 @@ SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uin
 }
 
 uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values,
-                             uint64_t stack_axes) {
-  const Encoding encoding = spec.encoding(shape, stack_axes);
+                             uint64_t stack_axes, bool inputs_first) {
+  const Encoding encoding = spec.encoding(shape, stack_axes, inputs_first);
   const EncodedLayout layout = encoded_layout(encoding, shape).take();
   const uint64_t block_values = std::max<uint64_t>(1, encoding.block_rows * encoding.block_cols);
   uint64_t bytes = layout.scales_bytes + layout.zeros_bytes + layout.codebook_bytes;
   if (encoding.zero == ZeroPoint::kInteger) bytes += 2 * layout.blocks();
   bytes += slice_values;  // codes
+  if (inputs_first)
+    bytes += slice_values * (sizeof(float) + 3);  // the matrix, and codes, the other way round
   bytes += std::min(layout.blocks(), slice_values / block_values + layout.matrix.rows) * sizeof(BlockFit);
   if (spec.number->learned) bytes += slice_values * sizeof(float) + CodebookSearch::kMostBytes;
   if (spec.search == Search::kHqo) bytes += std::min(block_values, layout.matrix.size()) * 2 * sizeof(float);
@@ -377,6 +380,29 @@ uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> sh
 }
 
 namespace {
+
+QuantizedTensor quantize_whole(const QuantSpec& spec, std::span<const uint64_t> shape,
+                               std::span<const float> values, const SliceSink& sink,
+                               const QuantizeOptions& options) {
+  SpanStream whole(values);
+  return quantize_slices(spec, shape, whole, values.size(), sink, options);
+}
+
+/// A matrix [in, out]: what its transpose becomes, the other way round.
+QuantizedTensor quantize_inputs_first(const QuantSpec& spec, std::span<const uint64_t> shape,
+                                      std::span<const float> values, const SliceSink& sink,
+                                      QuantizeOptions options) {
+  const uint64_t in = shape[0], out = shape[1], sizes[] = {out, in};
+  std::vector<float> rows(values.size());
+  for (uint64_t i = 0; i < in; ++i)
+    for (uint64_t o = 0; o < out; ++o) rows[o * in + i] = values[i * out + o];
+  options.inputs_first = false;
+  const QuantizedTensor made = quantize_whole(spec, sizes, rows, {}, options);
+  QuantizedTensor lying = transposed(made.view(), made.spec);
+  lying.saturated_scales = made.saturated_scales;
+  if (sink) sink(values, lying.view());
+  return lying;
+}
 
 /// The matrices of a stack, each in memory while it is quantized.
 void quantize_matrices(const QuantSpec& spec, ValueStream& values, const SliceSink& sink,
@@ -398,8 +424,9 @@ void quantize_matrices(const QuantSpec& spec, ValueStream& values, const SliceSi
     QuantizeOptions alone = options;
     alone.stack_axes = 0;
     alone.name = name;
-    SpanStream matrix(values.next(size));
-    QuantizedTensor made = quantize_slices(spec, shape, matrix, size, sink, alone);
+    const std::span<const float> x = values.next(size);
+    QuantizedTensor made = options.inputs_first ? quantize_inputs_first(spec, shape, x, sink, alone)
+                                                : quantize_whole(spec, shape, x, sink, alone);
     append(out.scales, made.scales);
     append(out.zeros, made.zeros);
     append(out.codebook, made.codebook);
@@ -414,14 +441,14 @@ void quantize_matrices(const QuantSpec& spec, ValueStream& values, const SliceSi
 QuantizedTensor quantize_slices(const QuantSpec& spec, std::span<const uint64_t> shape, ValueStream& values,
                                 uint64_t slice_values, const SliceSink& sink,
                                 const QuantizeOptions& options) {
-  if (const auto misfit = spec.misfit(shape, options.stack_axes)) {
+  if (const auto misfit = spec.misfit(shape, options.stack_axes, options.inputs_first)) {
     throw Error("tensor '" + std::string(options.name) + "': " + *misfit +
                 "; choose another size or add ':pad'");
   }
   QuantizedTensor out;
   out.spec = spec.to_string();
   out.shape.assign(shape.begin(), shape.end());
-  out.encoding = spec.encoding(shape, options.stack_axes);
+  out.encoding = spec.encoding(shape, options.stack_axes, options.inputs_first);
   Result<EncodedLayout> layout = encoded_layout(out.encoding, shape);
   out.layout = layout.take("tensor '" + std::string(options.name) + "'");
   if (options.stack_axes > 0) {

@@ -34,7 +34,7 @@ SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uin
 /// What the work holds in memory for slices of this many values, besides the slice itself, at most, in bytes:
 /// scales, zero points, codes of a slice, codebook search.
 uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values,
-                             uint64_t stack_axes = 0);
+                             uint64_t stack_axes = 0, bool inputs_first = false);
 
 /// Called for each slice, front to back, with its values and its codes as a tensor of its own, [rows, cols] or
 /// a part of the one row, of a stack one matrix. Both are valid during the call.

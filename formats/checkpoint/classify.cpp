@@ -84,6 +84,23 @@ bool is_encoder_decoder(const nlohmann::json* config) {
   return std::find(kTypes.begin(), kTypes.end(), type->get_ref<const std::string&>()) != kTypes.end();
 }
 
+/// Whether experts lie [experts, in, out].
+bool has_inputs_first(std::string_view layer, std::span<const std::uint64_t> shape,
+                      const nlohmann::json* config) {
+  if (config == nullptr || !config->is_object()) return false;
+  const nlohmann::json* of_text = config;  // Llama 4's is one of several
+  if (const auto inner = config->find("text_config"); inner != config->end() && inner->is_object())
+    of_text = &*inner;
+  const auto hidden = of_text->find("hidden_size");
+  if (hidden == of_text->end() || !hidden->is_number_unsigned()) return false;
+  const auto size = hidden->get<std::uint64_t>();
+  if (shape[1] == size && shape[2] == size) {
+    const auto type = of_text->find("model_type");
+    return type != of_text->end() && type->is_string() && (*type == "gpt_oss" || *type == "llama4_text");
+  }
+  return layer == "down_proj" ? shape[2] == size : shape[1] == size;
+}
+
 TensorClass kept(std::string reason) { return {TensorRole::kKept, std::move(reason)}; }
 
 }  // namespace
@@ -135,7 +152,8 @@ TensorClass classify_tensor(std::string_view name, DType dtype, std::span<const 
   if (is_encoder_decoder(config) && owner(parts) == "shared") return {TensorRole::kEmbedding, {}};
   const std::vector<std::string> words = name_words(name);
   const bool is_stack = shape.size() == 3 && (has(words, "experts") || has(words, "exps"));
-  return {TensorRole::kWeight, {}, is_stack ? 1U : 0U};
+  if (!is_stack) return {TensorRole::kWeight, {}};
+  return {TensorRole::kWeight, {}, 1, has_inputs_first(owner(parts), shape, config)};
 }
 
 }  // namespace crumb

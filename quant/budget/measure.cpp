@@ -26,11 +26,12 @@ struct Candidates {
   std::vector<size_t> tensor;  ///< whose it is
 };
 
-std::vector<QuantSpec> fitting(const TensorEntry& entry, std::span<const QuantSpec> formats) {
+std::vector<QuantSpec> fitting(const TensorEntry& entry, const TensorClass& known,
+                               std::span<const QuantSpec> formats) {
   std::vector<QuantSpec> fit;
   std::string why;
   for (const QuantSpec& format : formats) {
-    if (const auto misfit = format.misfit(entry.shape, stack_axes_of(entry))) {
+    if (const auto misfit = format.misfit(entry.shape, known.stack_axes, known.inputs_first)) {
       why += "\n  " + format.to_string() + ": " + *misfit;
     } else {
       fit.push_back(format);
@@ -54,7 +55,8 @@ MeasuredFormat measure(const PlannedTensor& candidate, ValueStream& values, uint
                       {.threads = threads,
                        .name = entry.name,
                        .narrowed = entry.dtype == DType::kF64,
-                       .stack_axes = candidate.stack_axes});
+                       .stack_axes = candidate.stack_axes,
+                       .inputs_first = candidate.inputs_first});
   const Distortion lost = sum.result();
   return {.spec = *candidate.spec,
           .bytes = tensor.layout.total_bytes(),
@@ -72,9 +74,13 @@ std::vector<std::vector<MeasuredFormat>> measure_formats(const Checkpoint& check
                                                          const MeasureOptions& options) {
   Candidates candidates;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    for (const QuantSpec& spec : fitting(*tensors[i], formats)) {
-      candidates.plan.push_back(
-          {.entry = tensors[i], .spec = spec, .kept_because = "", .stack_axes = stack_axes_of(*tensors[i])});
+    const TensorClass known = class_of(*tensors[i], checkpoint.config());
+    for (const QuantSpec& spec : fitting(*tensors[i], known, formats)) {
+      candidates.plan.push_back({.entry = tensors[i],
+                                 .spec = spec,
+                                 .kept_because = "",
+                                 .stack_axes = known.stack_axes,
+                                 .inputs_first = known.inputs_first});
       candidates.tensor.push_back(i);
     }
   }

@@ -42,7 +42,8 @@ void check_shapes(const std::vector<PlannedTensor>& plan) {
   std::vector<std::string> misfits;
   for (const PlannedTensor& planned : plan) {
     if (!planned.spec) continue;
-    if (const auto misfit = planned.spec->misfit(planned.entry->shape, planned.stack_axes))
+    if (const auto misfit =
+            planned.spec->misfit(planned.entry->shape, planned.stack_axes, planned.inputs_first))
       misfits.push_back(quote_text(planned.entry->name) + ": " + *misfit);
   }
   refuse_misfits(misfits);
@@ -60,11 +61,15 @@ void refuse_graph_fields(const Recipe& recipe) {
 
 }  // namespace
 
-uint64_t stack_axes_of(const TensorEntry& entry) {
-  const uint64_t axes = classify_tensor(entry.name, entry.dtype, entry.shape).stack_axes;
-  if (axes == 0) return 0;
-  const auto matrix = matrix_shape(std::span(entry.shape).subspan(axes));
-  return matrix.ok() && matrix.value().size() * dtype_bits(entry.dtype) % 8 == 0 ? axes : 0;
+TensorClass class_of(const TensorEntry& entry, const nlohmann::json* config) {
+  TensorClass known = classify_tensor(entry.name, entry.dtype, entry.shape, config);
+  if (known.stack_axes == 0) return known;
+  const auto matrix = matrix_shape(std::span(entry.shape).subspan(known.stack_axes));
+  if (!matrix.ok() || matrix.value().size() * dtype_bits(entry.dtype) % 8 != 0) {
+    known.stack_axes = 0;
+    known.inputs_first = false;
+  }
+  return known;
 }
 
 std::string graph_field_of(const Recipe& recipe) {
@@ -86,8 +91,9 @@ std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors,
   refuse_graph_fields(recipe);
   std::vector<PlannedTensor> plan;
   for (const TensorEntry& entry : tensors) {
-    TensorClass known = classify_tensor(entry.name, entry.dtype, entry.shape, config);
-    plan.push_back({&entry, std::nullopt, std::move(known.kept_because), known.role, stack_axes_of(entry)});
+    TensorClass known = class_of(entry, config);
+    plan.push_back({&entry, std::nullopt, std::move(known.kept_because), known.role, known.stack_axes,
+                    known.inputs_first});
     if (known.role == TensorRole::kWeight)
       assign(plan.back(), recipe.weights, "the recipe says weights: keep");
     if (known.role == TensorRole::kEmbedding)
@@ -96,7 +102,7 @@ std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors,
   follow_rules(recipe.rules, plan);
   check_shapes(plan);
   for (PlannedTensor& planned : plan) {
-    if (planned.spec && planned.role == TensorRole::kWeight &&
+    if (planned.spec && planned.role == TensorRole::kWeight && !planned.inputs_first &&
         fits_tiles(planned.entry->shape, planned.stack_axes))
       planned.codes = recipe.layout;
   }

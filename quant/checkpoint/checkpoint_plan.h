@@ -21,18 +21,19 @@ struct PlannedTensor {
   std::string kept_because;  ///< empty where there is a spec
   TensorRole role = TensorRole::kKept;
   uint64_t stack_axes = 0;               ///< leading axes that number matrices
+  bool inputs_first = false;             ///< which lie [in, out]
   CodeLayout codes = CodeLayout::kRows;  ///< how they will lie
 
   /// Of the tensor in the file, with this spec. Precondition: it fits the shape.
   Encoding encoding(const QuantSpec& with) const {
-    Encoding made = with.encoding(entry->shape, stack_axes);
+    Encoding made = with.encoding(entry->shape, stack_axes, inputs_first);
     made.codes = codes;
     return made;
   }
 };
 
-/// Leading axes of a tensor that number matrices: those of experts (classify.h); 0 where a matrix is no whole bytes.
-uint64_t stack_axes_of(const TensorEntry& entry);
+/// What the tensor is for (classify.h); no stack where a matrix is no whole bytes.
+TensorClass class_of(const TensorEntry& entry, const nlohmann::json* config);
 
 /// What a recipe says of operators and what flows between them, the last of it; "" where it says nothing such: what only a
 /// graph can follow.

@@ -184,7 +184,8 @@ class CheckpointRun {
                         {.threads = options_.threads,
                          .name = planned.entry->name,
                          .narrowed = planned.entry->dtype == DType::kF64,
-                         .stack_axes = planned.stack_axes}));
+                         .stack_axes = planned.stack_axes,
+                         .inputs_first = planned.inputs_first}));
     stream.finish();
     tensor->codes = {};
     if (planned.codes == CodeLayout::kTiles) {

@@ -93,7 +93,9 @@ uint64_t quantizing_bytes(const PlannedTensor& planned, const Cut& slice) {
   const TensorEntry& entry = *planned.entry;
   const uint64_t widened = entry.dtype == DType::kF32 ? 0 : slice.values * sizeof(float);
   const uint64_t codes = slice.values;  // as they are handed to the writer
-  return widened + codes + slice_working_bytes(*planned.spec, entry.shape, slice.values, planned.stack_axes);
+  return widened + codes +
+         slice_working_bytes(*planned.spec, entry.shape, slice.values, planned.stack_axes,
+                             planned.inputs_first);
 }
 
 uint64_t largest_part(const PackedTensor& packed) {

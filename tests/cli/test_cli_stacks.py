@@ -118,6 +118,28 @@ def test_others_run_what_is_exported(crumb, experts, spec, to):
         assert "in memory: 1 weight stays packed" in crumb("inspect", experts / "out.onnx").stdout
 
 
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if "block=" not in spec] + ["int3:block=8x16"])
+def test_experts_that_lie_inputs_first(crumb, tmp_path, spec):
+    """gpt-oss and Llama 4 have them [experts, in, out]: the scales are those of outputs all the same."""
+    from safetensors.numpy import save_file
+
+    rng = np.random.default_rng(2)
+    up, down = (rng.standard_normal(shape).astype(np.float32) for shape in [(3, 64, 96), (3, 96, 64)])
+    names = [f"model.layers.0.mlp.experts.{name}_proj" for name in ("gate_up", "down")]
+    (tmp_path / "moe").mkdir()
+    save_file(dict(zip(names, [up, down], strict=True)), tmp_path / "moe" / "model.safetensors")
+    (tmp_path / "moe" / "config.json").write_text(json.dumps({"model_type": "gpt_oss", "hidden_size": 64, "architectures": ["GptOssForCausalLM"]}))
+    save_file({f"{name}.{i}.weight": np.ascontiguousarray(stack[i].T) for name, stack in zip(names, [up, down], strict=True) for i in range(3)},
+              tmp_path / "alone.safetensors")  # fmt: skip
+    crumb("quantize", tmp_path / "moe", "-o", tmp_path / "m.crumb", "--weights", spec)
+    crumb("quantize", tmp_path / "alone.safetensors", "-o", tmp_path / "alone.crumb", "--weights", spec)
+    assert "sound" in crumb("verify", tmp_path / "m.crumb").stdout
+    found, alone = crumb_reader.read(tmp_path / "m.crumb"), crumb_reader.read(tmp_path / "alone.crumb")
+    for name in names:
+        for i in range(3):
+            np.testing.assert_array_equal(found[name][i].T, alone[f"{name}.{i}.weight"])
+
+
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("layout", ["rows", "tiles"])
 def test_a_checkpoint_of_experts(crumb, tmp_path, spec, layout):

@@ -109,6 +109,33 @@ TEST_CASE("a stack is its matrices in every format and granularity") {
   }
 }
 
+TEST_CASE("matrices that lie [in, out] have the values of the others") {
+  std::mt19937 random(50);
+  for (const std::string& text : crumb::testing::all_specs()) {
+    const QuantSpec spec = QuantSpec::parse(text);
+    const Shape shape{1 + random() % 4, 1 + random() % 40, 1 + random() % 20};
+    CAPTURE(text);
+    CAPTURE(crumb::shape_text(shape));
+    const std::vector<float> x = crumb::testing::normal_values(elements(shape), random());
+    const auto turned = [&](const std::vector<float>& from, std::uint64_t rows, std::uint64_t cols) {
+      std::vector<float> to(from.size());
+      for (std::uint64_t i = 0; i < from.size(); ++i) {
+        const std::uint64_t matrix = i / (rows * cols), own = i % (rows * cols);
+        to[matrix * rows * cols + own % cols * rows + own / cols] = from[i];
+      }
+      return to;
+    };
+    const QuantizedTensor found =
+        crumb::quantize(spec, x, shape, {.name = "w", .stack_axes = 1, .inputs_first = true});
+    CHECK(found.encoding == spec.encoding(shape, 1, true));
+    const Shape outputs_first{shape[0], shape[2], shape[1]};
+    const QuantizedTensor meant =
+        crumb::quantize(spec, turned(x, shape[1], shape[2]), outputs_first, {.name = "w", .stack_axes = 1});
+    CHECK(same_bits(all_values(found.view()), turned(all_values(meant.view()), shape[2], shape[1])));
+    CHECK(found.saturated_scales == meant.saturated_scales);
+  }
+}
+
 TEST_CASE("stacks come matrix by matrix") {
   const Shape shape{3, 4, 8};
   const std::vector<float> x = crumb::testing::normal_values(elements(shape), 7);
