@@ -100,10 +100,6 @@ Written write_compressed(const ExportFolderRequest& request) {
 
 }  // namespace
 
-bool is_folder_form(std::string_view form) {
-  return form == kHuggingFaceFolder || form == kCompressedTensors;
-}
-
 void write_export_folder(ExportFolderRequest request) {
   if (request.shard.empty()) request.shard = kUsualShard;
   claim_folder(request.input, request.output);

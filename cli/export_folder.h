@@ -9,8 +9,6 @@ namespace crumb::cli {
 // Forms of --to.
 inline constexpr std::string_view kHuggingFaceFolder = "hf", kCompressedTensors = "compressed-tensors";
 
-bool is_folder_form(std::string_view form);
-
 struct ExportFolderRequest {
   std::string input, output, to;
   std::string shard;  ///< as --shard says it; empty: 5GB

@@ -18,7 +18,4 @@ struct ProjectFlags {
 
 void add_project_flags(CLI::App& verb, ProjectFlags& flags);
 
-/// Throws usage Error that names a flag of the other tool's projects, or of any project where the form is none.
-void refuse_flags_of_other_projects(const ProjectFlags& flags, const std::string& form);
-
 }  // namespace crumb::cli

@@ -43,7 +43,7 @@ struct RecoverFlags {
   std::string of_fresh_ones;  ///< a flag that is given and shapes a fresh adapter
 };
 
-void print_report(const Json& report, const std::string& folder) {
+void print_recovered(const Json& report, const std::string& folder) {
   std::vector<std::string> head{report.at("metric"), "float", "quantized"},
       row{"", measure_text(report, "float"), measure_text(report, "rounded")};
   if (report.contains("start")) {
@@ -181,7 +181,7 @@ void recover_verb(const RecoverFlags& flags) {
     report = training::train_language_into(run, jobs::open_language_trainer());
   }
   if (report.is_null()) return;  // another process has it
-  flags.json ? print_json(report) : print_report(report, flags.output);
+  flags.json ? print_json(report) : print_recovered(report, flags.output);
 }
 
 }  // namespace

@@ -68,9 +68,27 @@ function(crumb_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
+# The rooms of cmake/rooms.txt, in its order; CRUMB_TORCH_ROOMS, CRUMB_INSIDE_ROOMS and CRUMB_LINKED_ROOMS are
+# those with that mark.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/rooms.txt)
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/rooms.txt _lines REGEX "^[a-z]+[a-z ]*:")
+foreach(_line IN LISTS _lines)
+  string(REGEX MATCH "^[^:]*" _line "${_line}")
+  separate_arguments(_line)
+  list(POP_FRONT _line _room)
+  list(APPEND CRUMB_ROOMS ${_room})
+  foreach(_mark IN LISTS _line)
+    string(TOUPPER ${_mark} _mark)
+    list(APPEND CRUMB_${_mark}_ROOMS ${_room})
+  endforeach()
+endforeach()
+
 # crumb_room(FOLDER LIBRARIES...): the sources under FOLDER as the static library crumb_<folder>, known outside as
 # crumb::<folder>. Includes are written from the root of the repository, and after installation from include/crumb.
 function(crumb_room folder)
+  if(NOT folder IN_LIST CRUMB_ROOMS)
+    message(FATAL_ERROR "${folder} is no room of cmake/rooms.txt")
+  endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   crumb_part(${folder} "${sources}" ${ARGN})
 endfunction()

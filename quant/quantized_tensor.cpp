@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -41,13 +42,9 @@ std::span<const T> share_of(std::span<const T> all, uint64_t matrices, uint64_t 
   return all.subspan(all.size() / matrices * index, all.size() / matrices);
 }
 
-std::vector<CodeGrid> grids_of(const QuantizedView& view) {
-  const uint64_t count = view.encoding.number->learned ? view.layout.matrices : 1;
-  std::vector<CodeGrid> grids;
-  for (uint64_t i = 0; i < count; ++i)
-    grids.push_back(make_code_grid(*view.encoding.number, view.encoding.range, {},
-                                   floats_of(share_of(view.codebook, count, i))));
-  return grids;
+CodeGrid grid_for(const QuantizedView& view, uint64_t matrix) {
+  return make_code_grid(*view.encoding.number, view.encoding.range, {},
+                        floats_of(share_of(view.codebook, view.layout.matrices, matrix)));
 }
 
 }  // namespace
@@ -66,7 +63,24 @@ QuantizedView matrix_of(const QuantizedView& stack, uint64_t index) {
   return one;
 }
 
-RowDecoder::RowDecoder(const QuantizedView& view) : view_(view), grids_(grids_of(view)) {}
+RowDecoder::RowDecoder(const QuantizedView& view)
+    : view_(view),
+      own_grids_(view.encoding.number->learned && view.layout.matrices > 1),
+      grid_(grid_for(view, 0)) {
+  static std::atomic<uint64_t> last{0};
+  if (own_grids_) number_ = ++last;
+}
+
+const CodeGrid& RowDecoder::grid_of_matrix(uint64_t row) const {
+  struct Made {
+    uint64_t decoder = 0, matrix = 0;
+    CodeGrid grid;
+  };
+  thread_local Made made;
+  const uint64_t matrix = view_.layout.matrix_of_row(row);
+  if (made.decoder != number_ || made.matrix != matrix) made = {number_, matrix, grid_for(view_, matrix)};
+  return made.grid;
+}
 
 float RowDecoder::scale(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
@@ -114,7 +128,7 @@ float RowDecoder::zero_point(uint64_t block) const {
   uint8_t pattern = 0;
   unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()) + before * view_.layout.zeros_each,
                encoding.number->bits, slot - before * view_.layout.slots_each, {&pattern, 1});
-  return grids_[0].values[pattern];
+  return grid_.values[pattern];
 }
 
 void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const {

@@ -88,10 +88,9 @@ class RowDecoder {
 
   uint64_t rows() const { return view_.layout.matrix.rows; }
   uint64_t cols() const { return view_.layout.matrix.cols; }
-  /// Of the codes of a row. Palettes of a stack differ from matrix to matrix.
-  const CodeGrid& grid(uint64_t row = 0) const {
-    return grids_.size() == 1 ? grids_[0] : grids_[view_.layout.matrix_of_row(row)];
-  }
+  /// Of the codes of a row. Palettes of a stack differ from matrix to matrix: theirs is valid until this thread asks for
+  /// another one.
+  const CodeGrid& grid(uint64_t row = 0) const { return own_grids_ ? grid_of_matrix(row) : grid_; }
 
   /// The factor between code values and weights of a block, and its zero point.
   float scale(uint64_t block) const;
@@ -109,8 +108,12 @@ class RowDecoder {
   float value_ref(uint64_t row, uint64_t col) const;
 
  private:
+  const CodeGrid& grid_of_matrix(uint64_t row) const;
+
   QuantizedView view_;
-  std::vector<CodeGrid> grids_;  ///< one, or of palettes one a matrix
+  bool own_grids_;  ///< a stack of palettes: files can have more of them than there is memory for their grids
+  uint64_t number_ = 0;  ///< of the decoder among those with own_grids_
+  CodeGrid grid_;        ///< of the first matrix
 };
 
 /// Whole rows from `first_row` on, row-major: out.size() is a multiple of decoder.cols().

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/threads/parallel.h"
 
@@ -33,20 +34,22 @@ std::array<float, 256> gaps_of(const CodeGrid& grid) {
 
 std::vector<float> spacings(const QuantizedTensor& tensor) {
   const RowDecoder decoder(tensor.view());
-  std::vector<std::array<float, 256>> gaps;  // palettes differ from matrix to matrix
-  for (std::uint64_t i = 0; i < tensor.layout.matrices; ++i)
-    gaps.push_back(gaps_of(decoder.grid(i * tensor.layout.matrix_rows)));
   const auto rows = static_cast<std::size_t>(decoder.rows()),
              columns = static_cast<std::size_t>(decoder.cols());
   std::vector<float> made(rows * columns);
   parallel_for(rows, 64, 0, [&](std::size_t begin, std::size_t end) {
     std::vector<std::uint8_t> codes(columns);
+    std::array<float, 256> gaps{};
+    std::optional<std::uint64_t> of_matrix;  // palettes differ from matrix to matrix
     for (std::size_t row = begin; row < end; ++row) {
+      if (const std::uint64_t matrix = tensor.layout.matrix_of_row(row); of_matrix != matrix) {
+        gaps = gaps_of(decoder.grid(row));
+        of_matrix = matrix;
+      }
       decoder.codes(row, 0, codes);
       for (std::size_t k = 0; k < columns; ++k)
         made[row * columns + k] =
-            gaps[tensor.layout.matrix_of_row(row)][codes[k]] *
-            decoder.scale(tensor.layout.first_block(row) + k / tensor.encoding.block_cols);
+            gaps[codes[k]] * decoder.scale(tensor.layout.first_block(row) + k / tensor.encoding.block_cols);
     }
   });
   return made;

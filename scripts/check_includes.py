@@ -14,30 +14,27 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path, PurePosixPath
 
-NUMBERS = ["quant", "formats", "base"]
-GRAPHS = ["analysis", "models", "graph", *NUMBERS]
-TORCH = ["tasks", "qat", "libtorch"]
+ROOMS = Path(__file__).resolve().parents[1] / "cmake" / "rooms.txt"
 
+
+def rooms(text):
+    """{room: (its marks, the rooms that it may include)}, in the list's order; each room names those above it alone."""
+    found = {}
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        head, _, includes = line.partition(":")
+        room, *marks = head.split()
+        assert room not in found and set(marks) <= {"torch", "inside", "linked"}, line
+        assert set(includes.split()) <= found.keys(), f"{line}: a room that is not above it"
+        found[room] = (set(marks), includes.split())
+    return found
+
+
+LISTED = rooms(ROOMS.read_text(encoding="utf-8"))
 # Which rooms each room may include, besides itself. What is not a room (tests, bench, examples) may include them all.
-MAY_INCLUDE = {
-    "base": [],
-    "formats": ["base"],
-    "quant": ["formats", "base"],
-    "text": ["formats", "base"],
-    "graph": NUMBERS,
-    "analysis": ["graph", *NUMBERS],
-    "models": ["graph", *NUMBERS],
-    "runtime": ["text", "graph", *NUMBERS],
-    "ptq": ["runtime", *GRAPHS],
-    "eval": ["graph", *NUMBERS],
-    "export": GRAPHS,
-    "libtorch": GRAPHS,
-    "qat": ["libtorch", *GRAPHS],
-    "tasks": ["qat", "libtorch", *GRAPHS],
-    "training": ["export", *TORCH, *GRAPHS],
-    "jobs": ["training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
-    "cli": ["jobs", "training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
-}
+MAY_INCLUDE = {room: includes for room, (_, includes) in LISTED.items()}
+TORCH = [room for room, (marks, _) in LISTED.items() if "torch" in marks]
 TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
 # The command is flags, printing and exit codes over jobs/. What of it does work of its own yet includes more rooms, which this
 # file lists: "cli/bench.cpp: graph runtime". It may only shrink.

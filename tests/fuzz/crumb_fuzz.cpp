@@ -106,6 +106,12 @@ void check_tensor(const CrumbFile& file, const PackedTensor& tensor) {
   dequantize(loaded.value().view(), values, 1);
   if (!sound) return;
   const QuantizedView& view = loaded.value().view();
+  for (std::uint64_t i = 0; i < (size == 0 ? 0 : view.layout.matrices); ++i) {
+    std::vector<float> matrix(size / view.layout.matrices);
+    dequantize(matrix_of(view, i), matrix, 1);
+    require(std::memcmp(matrix.data(), values.data() + i * matrix.size(), matrix.size() * sizeof(float)) == 0,
+            "a matrix of a stack has its values");
+  }
   for (const CodeLayout codes : {CodeLayout::kRows, CodeLayout::kTiles}) {
     std::vector<float> again(size);
     const QuantizedTensor other = in_layout(view, "", codes, 1);

@@ -81,6 +81,10 @@ def crumb(binary):
                 put("crumb", name + ".crumb", out.read_bytes())
                 if how != "tiles":
                     put("crumb", name + "_1.crumb", as_version_1(out))
+    for spec, batch, keys in (("int4", [2], {}), ("uint3", [2, 2], {"zero": "int", "layout": "tiles", "block": (1, 8)}),
+                              ("palette2", [3], {"block": (4, 4)}), ("e2m1", [2], {"scale": "e4m3", "tensor_scale": 0.5})):  # fmt: skip
+        header = {"format": "crumb", "model": "", "tensors": [crumb_builder.stacked("w", batch, (3, 9), number=spec, **keys)], "files": []}
+        put("crumb", f"stack_{spec}.crumb", crumb_builder.layout(header, size=1 << 9))
     put("crumb", "wrapping.crumb", wrapping_packed_file())
 
 

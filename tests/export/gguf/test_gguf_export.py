@@ -322,7 +322,7 @@ def test_flags_and_names(crumb, folder_of, tmp_path):
     done = crumb("export", folder_of("llama"), "-o", tmp_path / "m.onnx", "--to", "gguf", status=2)
     assert "ends in .gguf" in done.stderr
     done = crumb("export", folder_of("llama"), "-o", tmp_path / "m.gguf", "--to", "gguf", "--opset", "21", status=2)
-    assert "--to gguf takes --json alone" in done.stderr
+    assert "--opset is for --to qonnx, qcdq, float, hls4ml-project and finn-project, found --to gguf" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "mxfp4", "nvfp4", "q2_0", "tq2_0", "q1_0"])

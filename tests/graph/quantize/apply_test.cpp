@@ -110,8 +110,13 @@ TEST_CASE("apply: codes of each operator's weights follow its output axis") {
     for (std::size_t i = row.axis + 1; i < row.weight.size(); ++i)
       inner *= static_cast<std::size_t>(row.weight[i]);
     const auto channels = static_cast<std::size_t>(row.weight[row.axis]);
-    const auto channel = [&](std::size_t i) { return i / inner % channels; };
-    std::vector<float> most(channels, 0);
+    // The matrices of a MatMul's stack have channels of their own.
+    const bool is_stack = row.op == "MatMul" && row.weight.size() == 3;
+    const std::size_t matrices = is_stack ? static_cast<std::size_t>(row.weight[0]) : 1;
+    const auto channel = [&](std::size_t i) {
+      return i / (x.size() / matrices) * channels + i / inner % channels;
+    };
+    std::vector<float> most(matrices * channels, 0);
     for (std::size_t i = 0; i < x.size(); ++i) most[channel(i)] = std::max(most[channel(i)], std::fabs(x[i]));
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float scale = most[channel(i)] / 127;
