@@ -1,9 +1,6 @@
 // crumb export and crumb convert: a quantized network as a file for other tools.
-#include <iostream>
 
-#include "base/files/new_folder.h"
 #include "base/files/text.h"
-#include "base/within.h"
 #include "cli/dtype_flag.h"
 #include "cli/export_adapter.h"
 #include "cli/export_folder.h"
@@ -18,7 +15,6 @@
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "jobs/language/adapter_files.h"
-#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
@@ -51,36 +47,6 @@ void write_adapter(const ExportOptions& options) {
   write_export_adapter(options.input, options.output, options.adapter, options.json);
 }
 
-void write_project(const ExportOptions& options) {
-  refuse_overwriting_inputs({options.input, options.project.data}, options.output);
-  claim_new_folder(options.output);
-  std::vector<std::string> notes;
-  ProjectReport report;
-  try {
-    const ProjectRequest request{.graph = read_exported_network(options, notes),
-                                 .folder = options.output,
-                                 .shapes = options.shapes,
-                                 .ranges = options.ranges,
-                                 .opset = options.opset,
-                                 .flags = options.project};
-    report = options.to == kFinnProject ? write_finn_project(request) : write_hls4ml_project(request);
-  } catch (const Error& error) {
-    throw within(quote_text(options.input), error);
-  }
-  report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
-  if (options.json) {
-    return print_json({{"output", options.output},
-                       {"to", options.to},
-                       {"layers", report.layers},
-                       {"samples", report.samples},
-                       {"notes", report.notes}});
-  }
-  for (const std::string& note : report.notes) std::cerr << "note: " << printable(note) << "\n";
-  std::cout << options.output << "  " << options.to << ", " << report.layers << " layers with accumulators, "
-            << report.samples << " samples to compare\n"
-            << "next: python " << options.output << "/build.py\n";
-}
-
 using namespace export_flag;
 
 constexpr std::uint32_t kOfNetworks = kShape | kWithoutAdapters,
@@ -98,8 +64,8 @@ constexpr ExportForm kForms[] = {
     {kHuggingFaceFolder, kShard | kDtype, write_folder},
     {kCompressedTensors, kShard | kAllowApproximate, write_folder},
     {kAdapterForm, kName, write_adapter},
-    {kHls4mlProject, kOfProjects | kHls4ml, write_project},
-    {kFinnProject, kOfProjects | kFinn, write_project},
+    {kHls4mlProject, kOfProjects | kHls4ml, write_export_project},
+    {kFinnProject, kOfProjects | kFinn, write_export_project},
 };
 
 /// Without --to: the names of the files say what is meant.

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "base/files/new_folder.h"
 #include "base/files/output_file.h"
 #include "base/files/output_place.h"
 #include "base/files/text.h"
@@ -69,8 +70,7 @@ std::map<std::string, std::string> files_beside(const std::string& input) {
   return jobs::packed_files(TensorSource::open(input));
 }
 
-}  // namespace
-
+/// The network; notes of what a checkpoint holds beside it.
 graph::Graph read_exported_network(const ExportOptions& options, std::vector<std::string>& notes) {
   if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
   const TensorSource source = TensorSource::open(options.input);
@@ -81,6 +81,8 @@ graph::Graph read_exported_network(const ExportOptions& options, std::vector<std
   if (!read.unused.empty()) notes.push_back(jobs::text_of_unused(read.unused));
   return std::move(read.graph);
 }
+
+}  // namespace
 
 void write_export_network(const ExportOptions& options) {
   const Form form = exporting::form_named(options.to);
@@ -135,6 +137,36 @@ void write_export_network(const ExportOptions& options) {
   } catch (const Error& error) {
     throw within(quote_text(options.input), error);
   }
+}
+
+void write_export_project(const ExportOptions& options) {
+  refuse_overwriting_inputs({options.input, options.project.data}, options.output);
+  claim_new_folder(options.output);
+  std::vector<std::string> notes;
+  ProjectReport report;
+  try {
+    const ProjectRequest request{.graph = read_exported_network(options, notes),
+                                 .folder = options.output,
+                                 .shapes = options.shapes,
+                                 .ranges = options.ranges,
+                                 .opset = options.opset,
+                                 .flags = options.project};
+    report = options.to == kFinnProject ? write_finn_project(request) : write_hls4ml_project(request);
+  } catch (const Error& error) {
+    throw within(quote_text(options.input), error);
+  }
+  report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
+  if (options.json) {
+    return print_json({{"output", options.output},
+                       {"to", options.to},
+                       {"layers", report.layers},
+                       {"samples", report.samples},
+                       {"notes", report.notes}});
+  }
+  for (const std::string& note : report.notes) std::cerr << "note: " << printable(note) << "\n";
+  std::cout << options.output << "  " << options.to << ", " << report.layers << " layers with accumulators, "
+            << report.samples << " samples to compare\n"
+            << "next: python " << options.output << "/build.py\n";
 }
 
 }  // namespace crumb::cli
