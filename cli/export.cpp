@@ -1,5 +1,4 @@
 // crumb export and crumb convert: a quantized network as a file for other tools.
-
 #include "base/files/text.h"
 #include "cli/dtype_flag.h"
 #include "cli/export_adapter.h"
@@ -9,9 +8,7 @@
 #include "cli/export_options.h"
 #include "cli/export_project.h"
 #include "cli/flag_group.h"
-#include "cli/notes.h"
 #include "cli/opset_flag.h"
-#include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "jobs/language/adapter_files.h"

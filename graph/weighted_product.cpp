@@ -39,12 +39,6 @@ std::optional<WeightedProduct> weighted_product(const Node& node, std::size_t ra
   return product;
 }
 
-std::optional<WeightedProduct> weighted_product(const Graph& graph, const Node& node) {
-  if (!node.has_input(1)) return std::nullopt;
-  const auto rank = graph.rank_of(node.inputs[1]);
-  return rank ? weighted_product(node, *rank) : std::nullopt;
-}
-
 bool is_matrix_product(const Node& node) {
   const ProductRule* rule = rule_of(node);
   return rule && rule->terms == Terms::kMatrix;

@@ -1,7 +1,7 @@
-// A node's product of data and a weight: which axes of the weight are outputs and inputs, for whoever rewrites weights or
-// puts scales on them. The operators are those of the table that a recipe quantizes (trait::kMultiplies) with two
-// operands of known axes: MatMul, Gemm, Conv and ConvTranspose. Einsum's axes depend on its equation
-// (graph/quantize/operators.h).
+// A node's product of data and a weight: which axes of the weight are outputs and inputs, for whoever rewrites
+// weights or puts scales on them. The operators are those of the table that a recipe quantizes
+// (trait::kMultiplies) with two operands of known axes: MatMul, Gemm, Conv and ConvTranspose. Einsum's axes
+// depend on its equation (graph/quantize/operators.h).
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace crumb::graph {
 
-/// Axes are those of the weight as the node takes it: of a convolution [out, in / groups, kernel...], of a transposed one
-/// [in, out / groups, kernel...], of a matrix product [batch..., in, out] or [batch..., out, in].
+/// Axes are those of the weight as the node takes it: of a convolution [out, in / groups, kernel...], of a
+/// transposed one [in, out / groups, kernel...], of a matrix product [batch..., in, out] or [batch..., out, in].
 struct WeightedProduct {
   Terms terms = Terms::kMatrix;      ///< kMatrix, kConvolution or kTransposed
   std::size_t data = 0, weight = 1;  ///< inputs of the node
@@ -39,13 +39,10 @@ struct WeightedProduct {
   }
 };
 
-/// The product whose weight is the node's input `weight` (1, or 0 where it stands in front), of `rank` axes: a Gemm's has
-/// two, a MatMul's one or more (of one, the vector is both axes). Nothing where the operator is none of these, or a
-/// convolution would have its weight in front.
+/// The product whose weight is the node's input `weight` (1, or 0 where it stands in front), of `rank` axes: a
+/// Gemm's has two, a MatMul's one or more (of one, the vector is both axes). Nothing where the operator is none
+/// of these, or a convolution would have its weight in front.
 std::optional<WeightedProduct> weighted_product(const Node& node, std::size_t rank, std::size_t weight = 1);
-
-/// The product with input 1, which has a known rank. Nothing where it has none, or the node no such input.
-std::optional<WeightedProduct> weighted_product(const Graph& graph, const Node& node);
 
 /// Whether the node's operator is a matrix product, or a convolution, whatever its inputs are.
 bool is_matrix_product(const Node& node);

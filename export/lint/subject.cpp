@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/files/counted.h"
+#include "graph/weighted_product.h"
 
 namespace crumb::exporting {
 
@@ -36,7 +37,7 @@ bool is_qonnx_quantizer(const Node& node) {
 }
 bool is_thresholds(const Node& node) { return node.is("MultiThreshold", kQonnxDomain); }
 bool convolves(const Node& node) {
-  return node.is("Conv") || node.is("ConvTranspose") || node.is("Conv", kChannelsLastDomain);
+  return graph::is_convolution(node) || node.is("Conv", kChannelsLastDomain);
 }
 
 const std::string& input_of(const Node& node, std::size_t i) {

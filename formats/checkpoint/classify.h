@@ -34,9 +34,9 @@ struct TensorClass {
 /// only where the layer does not say what it is: "embeddings.LayerNorm.weight" is a norm,
 /// "patch_embed.proj.weight" is a weight.
 ///
-/// A weight of three axes that says "experts" (Hugging Face) or "exps" (GGUF) is a stack of matrices. They lie [out, in], but
-/// for those of gpt-oss and Llama 4, [in, out]: by the configuration's hidden_size, which is the inputs of gate_up_proj and
-/// the outputs of down_proj, and by its model_type where both axes have that size.
+/// A weight of three axes that says "experts" (Hugging Face) or "exps" (GGUF) is a stack of matrices. They lie
+/// [out, in], but for those of gpt-oss and Llama 4, [in, out]: by the configuration's hidden_size, which is the
+/// inputs of gate_up_proj and the outputs of down_proj, and by its model_type where both axes have that size.
 ///
 /// config, where there is one, is the checkpoint's configuration (config.json); it tells that "shared.weight"
 /// of an encoder-decoder is the table that both share. May be null.

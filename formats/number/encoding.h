@@ -15,9 +15,9 @@
 //   codebook    learned codebooks: 2^bits float32, ascending
 //   tensor_scale  one float32
 //
-// A stack (stack_axes above 0) is a tensor [batch..., rows, columns...] of matrices that are encoded each by itself: a
-// part has the bytes of the first matrix' part, then those of the second, and so on. Rows and blocks are numbered on
-// through all of them.
+// A stack (stack_axes above 0) is a tensor [batch..., rows, columns...] of matrices that are encoded each by
+// itself: a part has the bytes of the first matrix' part, then those of the second, and so on. Rows and blocks
+// are numbered on through all of them.
 //
 //   value = (value of code - zero point) * effective scale, or with ZeroPoint::kMinimum
 //   value = value of code * effective scale + zero point
