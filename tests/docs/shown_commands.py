@@ -7,8 +7,8 @@ are left out. A comment of HTML before a block says how it runs:
     <!-- trained -->            figures of a network that was trained, which differ from processor to processor: only those from
                                 0 to 1 (accuracies) are compared, to 0.02; the text, and which figures there are, in any case
     <!-- seconds last -->       the last column of tables but for notes is seconds
-    <!-- shortened: REASON -->  by scripts/test --slow alone, with fewer steps and tokens (shortened() below); of what is printed
-                                the words are compared, and where figures stand, not which
+    <!-- shortened: REASON -->  by scripts/test --slow alone, with fewer steps and tokens (shortened() below) and the beginnings of
+                                texts; of what is printed the words are compared, and where figures stand, not which
     <!-- not run: REASON -->    not at all
 
 Words may be put together: <!-- slow, trained -->. Seconds ("0.16 s"), tokens a second and microseconds are never compared;
