@@ -9,7 +9,7 @@
 namespace crumb::ptq {
 namespace {
 
-constexpr std::size_t kPieceRows = 32;
+constexpr std::size_t kPieceRows = 48;
 constexpr std::size_t kChunk = 64;  // columns whose changes reach the others together
 
 class Descent {
@@ -100,15 +100,21 @@ class Descent {
 
   void move_scale(std::size_t row, std::size_t begin, std::size_t first, std::size_t end, std::size_t count) {
     const std::uint64_t block = scales_.block_of(first_row_ + row, first);
+    const std::size_t width = end - first;
+    levels_.resize(width);
+    for (std::size_t i = 0; i < width; ++i)
+      levels_[i] = scales_.level(block, codes_[row * columns_ + first + i]);
+    products_.assign(width, 0.0F);  // of the block's moments and its levels
+    for (std::size_t j = 0; j < width; ++j) {
+      const float* const factors = moment_row(first + j) + first;
+      const float level = levels_[j];
+      float* const sums = products_.data();
+      for (std::size_t i = 0; i < width; ++i) sums[i] += factors[i] * level;
+    }
     float along = 0, square = 0;
-    for (std::size_t k = first; k < end; ++k) {
-      const float level = scales_.level(block, codes_[row * columns_ + k]);
-      along += level * own_[k - begin];
-      const float* factors = moment_row(k);
-      float sum = 0;
-      for (std::size_t j = first; j < end; ++j)
-        sum += factors[j] * scales_.level(block, codes_[row * columns_ + j]);
-      square += level * sum;
+    for (std::size_t i = 0; i < width; ++i) {
+      along += levels_[i] * own_[first + i - begin];
+      square += levels_[i] * products_[i];
     }
     if (!change_scale(block, along, square)) return;
     for (std::size_t k = first; k < end; ++k) {
@@ -167,6 +173,7 @@ class Descent {
   const float* moments_;
   bool scales_move_ = false;
   std::vector<float> lost_, pull_, own_;
+  std::vector<float> levels_, products_;  ///< of a block whose scale moves
 };
 
 }  // namespace

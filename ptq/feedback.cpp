@@ -1,6 +1,5 @@
 #include "ptq/feedback.h"
 
-#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -126,31 +125,43 @@ Eigen::VectorXd greedy_divisors(const MatrixXd& moments, double damping) {
   });
 }
 
-std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bool by_size) {
+std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bool by_size, int threads) {
   Feedback made(moments, by_size);
-  const Index size = moments.rows();
+  const std::size_t size = made.size();
   const double mean = moments.diagonal().mean();
   if (!(mean > 0)) return std::nullopt;
-  // With both axes from back to front a lower factor L is the upper one: H = R R^T, R_ij = L_(n-1-i)(n-1-j).
-  const auto place = [&](Index i) {
-    return static_cast<Index>(made.order_[static_cast<std::size_t>(size - 1 - i)]);
-  };
-  MatrixXd damped(size, size);
+  // With both axes from back to front the upper factor is a lower one: H = R R^T, R_ij = U_(n-1-j)(n-1-i).
   for (made.damping_ = damping; made.damping_ <= std::max(1.0, damping) && std::isfinite(made.damping_);
        made.damping_ *= 10) {
-    for (Index j = 0; j < size; ++j)
-      for (Index i = 0; i < size; ++i) damped(i, j) = moments(place(i), place(j));
-    damped.diagonal().array() += made.damping_ * mean;
-    const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(damped);
-    if (factor.info() != Eigen::Success || !damped.diagonal().allFinite()) continue;
-    for (Index k = 0; k < size; ++k) {
-      const double own = damped(size - 1 - k, size - 1 - k);
-      float* column = made.columns_.data() + static_cast<std::size_t>(k * size);
-      for (Index j = 0; j < k; ++j) column[j] = static_cast<float>(damped(size - 1 - j, size - 1 - k) / own);
+    std::vector<double> damped(size * size);
+    for (std::size_t i = 0; i < size; ++i) {
+      const double* const from = moments.data() + made.order_[size - 1 - i] * size;  // symmetric
+      for (std::size_t j = i; j < size; ++j) damped[i * size + j] = from[made.order_[size - 1 - j]];
+      damped[i * size + i] += made.damping_ * mean;
+    }
+    made.factors_ = Cholesky::of(std::move(damped), size, threads);
+    if (!made.factors_) continue;
+    for (std::size_t k = 0; k < size; ++k) {
+      const double* const row = made.factors_->row(size - 1 - k);
+      const double own = row[size - 1 - k];
+      float* column = made.columns_.data() + k * size;
+      for (std::size_t j = 0; j < k; ++j) column[j] = static_cast<float>(row[size - 1 - j] / own);
     }
     return made;
   }
   return std::nullopt;
+}
+
+void Feedback::solve(std::vector<double>& rows) const {
+  const std::size_t columns = size(), count = rows.size() / columns;
+  std::vector<double> ordered(rows.size());
+  for (std::size_t row = 0; row < count; ++row)
+    for (std::size_t k = 0; k < columns; ++k)
+      ordered[row * columns + k] = rows[row * columns + order_[columns - 1 - k]];
+  factors_->solve(ordered.data(), count);
+  for (std::size_t row = 0; row < count; ++row)
+    for (std::size_t k = 0; k < columns; ++k)
+      rows[row * columns + order_[columns - 1 - k]] = ordered[row * columns + k];
 }
 
 std::vector<std::uint8_t> codes_with_feedback(const FixedScales& scales, RowRange rows,

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "ptq/accumulator_limits.h"
+#include "ptq/cholesky.h"
 #include "quant/fixed_scales.h"
 
 namespace crumb::ptq {
@@ -30,7 +31,9 @@ class Feedback {
   /// Of the factors of H. `damping`: what is added to the diagonal, as a share of its mean. Where the matrix is not positive
   /// definite in floating point, ten times as much, and so on up to the mean itself; then nothing comes back. The columns with
   /// the largest diagonal come first where `by_size`, else as they lie. Precondition: symmetric, finite.
-  static std::optional<Feedback> of(const Eigen::MatrixXd& moments, double damping, bool by_size);
+  /// The factors are kept for solve() until forget_factors().
+  static std::optional<Feedback> of(const Eigen::MatrixXd& moments, double damping, bool by_size,
+                                    int threads = 1);
 
   /// Of the greedy walk, whose columns take in nothing where greedy_divisors() has 0.
   static Feedback greedy(const Eigen::MatrixXd& moments, double damping, bool by_size);
@@ -44,12 +47,18 @@ class Feedback {
   /// U_jk for j < k, one after the other; columns count as in order().
   const float* column(std::size_t k) const { return columns_.data() + k * size(); }
 
+  /// `rows` [count, size], row by row, becomes X with X H = rows, H with its damping. On one thread. Precondition: of of(), and
+  /// nothing forgotten.
+  void solve(std::vector<double>& rows) const;
+  void forget_factors() { factors_.reset(); }
+
  private:
   Feedback() = default;
   Feedback(const Eigen::MatrixXd& moments, bool by_size);
 
   std::vector<std::size_t> order_;
   std::vector<float> columns_;
+  std::optional<Cholesky> factors_;  ///< of H with both axes from the order's back to its front
   double damping_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "ptq/layer_rounding.h"
 
-#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -15,6 +14,7 @@
 #include "ptq/output_error.h"
 #include "ptq/weighed_codebook.h"
 #include "ptq/weighed_scales.h"
+#include "runtime/exact/double_products.h"
 
 namespace crumb::ptq {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 
-constexpr std::size_t kRowsAtATime = 32;
+constexpr std::size_t kRowsShifted = 64;
 constexpr double kUsualDamping = 0.01;  // of what outputs are held against, where a walk asks for none
 constexpr int kMagnitudeSteps = 100;
 
@@ -47,33 +47,42 @@ class Damped {
   const Eigen::VectorXd diagonal_;
 };
 
-/// Rows of W to rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1; `beside`, rows of V - W, may be empty: V is W.
-void shift(std::span<float> rows, std::span<const float> beside, MatrixXd& moments, MatrixXd& cross,
-           double damping, int threads) {
-  const Index size = moments.rows();
-  const double share = damping * moments.diagonal().mean();
-  Eigen::LLT<MatrixXd> factor;
-  {
-    const Damped damped(moments, share);
-    factor.compute(moments);
-  }
+/// Rows of W to rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1, d being the feedback's damping; `beside`, rows of V - W, may
+/// be empty: V is W.
+void shift(std::span<float> rows, std::span<const float> beside, const MatrixXd& moments, MatrixXd& cross,
+           const Feedback& feedback, int threads) {
+  const auto size = static_cast<std::size_t>(moments.rows());
+  const double share = feedback.damping() * moments.diagonal().mean();
   const Damped target(cross, share);
-  parallel_for(
-      rows.size() / static_cast<std::size_t>(size), kRowsAtATime, threads,
-      [&](std::size_t begin, std::size_t end) {
-        using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-        const std::size_t first = begin * static_cast<std::size_t>(size);
-        const auto count = static_cast<Index>(end - begin);
-        Eigen::Map<Rows> part(rows.data() + first, count, size);
-        MatrixXd wanted;
-        if (beside.empty()) {
-          wanted = (part.cast<double>() * cross).transpose();
-        } else {
-          const MatrixXd more = Eigen::Map<const Rows>(beside.data() + first, count, size).cast<double>();
-          wanted = ((part.cast<double>() + more) * cross - more * moments - share * more).transpose();
-        }
-        part = factor.solve(wanted).transpose().cast<float>();
-      });
+  cross.transposeInPlace();  // rows of it lie in rows
+  parallel_for(rows.size() / size, kRowsShifted, threads, [&](std::size_t begin, std::size_t end) {
+    const std::size_t first = begin * size, count = end - begin;
+    const std::span<float> part = rows.subspan(first, count * size);
+    std::vector<double> x(part.begin(), part.end()), wanted(part.size());
+    const auto subtract = [&](const MatrixXd& w) {
+      runtime::exact::subtract_products({.rows = count,
+                                         .columns = size,
+                                         .terms = size,
+                                         .x = x.data(),
+                                         .x_row = size,
+                                         .w = w.data(),
+                                         .w_row = size,
+                                         .y = wanted.data(),
+                                         .y_row = size});
+    };
+    if (!beside.empty())
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<double>(beside[first + i]);
+    for (double& value : x) value = -value;
+    subtract(cross);
+    if (!beside.empty()) {
+      std::ranges::copy(beside.subspan(first, x.size()), x.begin());
+      subtract(moments);
+      for (std::size_t i = 0; i < x.size(); ++i) wanted[i] -= share * x[i];
+    }
+    feedback.solve(wanted);
+    std::ranges::transform(wanted, part.begin(), [](double value) { return static_cast<float>(value); });
+  });
+  cross.transposeInPlace();
 }
 
 /// By the spec, but for a codebook that was found before.
@@ -217,14 +226,14 @@ class LayerRounding {
 
   void round(std::size_t group) {
     Part part = part_of(group);
-    auto feedback = Feedback::of(part.moments, damping(), options_.by_size);
+    auto feedback = Feedback::of(part.moments, damping(), options_.by_size, options_.threads);
     const bool is_reached = feedback.has_value();
     if (!is_reached) {
       ++unreached_;
       if (!budget_) return;
       part.moments = MatrixXd::Identity(part.moments.rows(), part.moments.cols());  // each column for itself
       part.cross = nullptr;
-      feedback = Feedback::of(part.moments, damping(), options_.by_size);
+      feedback = Feedback::of(part.moments, damping(), options_.by_size, options_.threads);
     } else if (feedback->damping() > damping()) {
       notes_.push_back("what it takes needs a damping of " + short_text(feedback->damping()));
     }
@@ -244,7 +253,7 @@ class LayerRounding {
     std::vector<float> weights(part.own.begin(), part.own.end());
     if (part.cross) {
       const std::vector<float> whole = whole_of(part);
-      shift(part.own, part.beside, part.moments, *part.cross, damping, options_.threads);
+      shift(part.own, part.beside, part.moments, *part.cross, feedback, options_.threads);
       loss.emplace(part.own, weights, whole, part.late, damping, part.moments, *part.cross, options_.threads);
     } else {
       loss.emplace(part.own, part.moments, options_.threads);
@@ -259,7 +268,6 @@ class LayerRounding {
 
   std::vector<std::uint8_t> walked(const Part& part, std::vector<float> weights, Feedback& feedback) {
     const auto& [rows, own, beside, moments, cross, late] = part;
-    const double damping = feedback.damping();
     std::vector<float> smaller;
     std::span<const float> nearest = own;
     if (options_.magnitudes > 0) {
@@ -267,8 +275,9 @@ class LayerRounding {
       reduce_magnitudes(weights, moments, std::min<std::size_t>(encoding.block_rows, rows.count),
                         encoding.block_cols, options_.magnitudes, kMagnitudeSteps, options_.threads);
       nearest = smaller = weights;
-      if (cross) shift(smaller, beside, moments, *cross, damping, options_.threads);
+      if (cross) shift(smaller, beside, moments, *cross, feedback, options_.threads);
     }
+    feedback.forget_factors();
     std::vector<float> whole;
     if (cross && !beside.empty()) {
       whole = weights;

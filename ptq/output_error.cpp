@@ -9,7 +9,7 @@
 namespace crumb::ptq {
 namespace {
 
-constexpr std::size_t kRowsAtOnce = 32;
+constexpr std::size_t kRowsAtOnce = 48;
 
 }  // namespace
 

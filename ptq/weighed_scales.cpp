@@ -17,6 +17,20 @@ struct Block {
   std::size_t first_column, columns;
 };
 
+/// Sum of weights times squares of differences, as four sums side by side.
+double weighed_squares(const float* made, const float* x, const double* weights, std::size_t count) {
+  double sums[4] = {};
+  const auto add = [&](std::size_t i, double& sum) {
+    const auto lost = static_cast<double>(made[i] - x[i]);
+    sum += weights[i] * lost * lost;
+  };
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (std::size_t lane = 0; lane < 4; ++lane) add(i + lane, sums[lane]);
+  for (; i < count; ++i) add(i, sums[0]);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 class WeighedSearch {
  public:
   /// `weights`: for each group of so many rows.
@@ -66,10 +80,7 @@ class WeighedSearch {
       const double* weights = weights_[(row - range_.first) / rows_of_group_].data() +
                               static_cast<std::ptrdiff_t>(block.first_column);
       scales_.round_run(row, block.first_column, x, made_.data());
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const auto lost = static_cast<double>(made_[i] - x[i]);
-        sum += weights[i] * lost * lost;
-      }
+      sum += weighed_squares(made_.data(), x.data(), weights, x.size());
     }
     return sum;
   }

@@ -10,8 +10,10 @@
 namespace crumb::runtime::exact {
 namespace {
 
-constexpr std::size_t kTileX = 4, kTileW = 4;  // sixteen sums, which are folded together
-constexpr __mmask16 kAll = 0xFFFF;             // GCC 12 takes the forms without a mask for reads of nothing
+// 24 sums, four of w and one of x: of 32 registers. Ten reads for 24 products leave time for reads across two cache lines.
+constexpr std::size_t kTileX = 6, kTileW = 4;
+constexpr std::size_t kFolded = 8;  // rows of sums; four are folded together
+constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
 
 /// Of two vectors the halves of what is left of each sum, added; in steps from sixteen parts to one.
 CRUMB_AVX512 inline __m512 halves(__m512 a, __m512 b) {
@@ -29,17 +31,24 @@ CRUMB_AVX512 inline __m512 last(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
 }
 
-/// Element 4 i + j is the sum of the parts of s[i][j], in the order of fold().
-CRUMB_AVX512 inline __m512 folded(const __m512 (&s)[kTileX][kTileW]) {
+/// Element 4 i + j is the sum of the parts of s[i][j], for four rows, in the order of fold().
+CRUMB_AVX512 inline __m512 folded(const __m512 (*s)[kTileW]) {
   __m512 four[kTileW];  // lane i: four parts of s[i][j]
   for (std::size_t j = 0; j < kTileW; ++j)
     four[j] = quarters(halves(s[0][j], s[1][j]), halves(s[2][j], s[3][j]));
   return last(eighths(four[0], four[1]), eighths(four[2], four[3]));
 }
 
+/// Of M rows, to [kTileX][kTileW].
+template <std::size_t M>
+CRUMB_AVX512 inline void store(const __m512 (&sums)[kFolded][kTileW], float* made) {
+  _mm512_store_ps(made, folded(sums));
+  if constexpr (M > 4) _mm512_mask_store_ps(made + 4 * kTileW, 0xFF, folded(sums + 4));
+}
+
 template <std::size_t M, std::size_t N>
 CRUMB_AVX512 void tile(const Products& p, std::size_t m, std::size_t n) {
-  __m512 sums[kTileX][kTileW];
+  __m512 sums[kFolded][kTileW];
   const float* x = p.x + m * p.x_stride;
   const float* w = p.w + n * p.w_stride;
   for (auto& row : sums) {
@@ -68,7 +77,7 @@ CRUMB_AVX512 void tile(const Products& p, std::size_t m, std::size_t n) {
     }
   }
   alignas(64) float made[kTileX][kTileW];
-  _mm512_store_ps(&made[0][0], folded(sums));
+  store<M>(sums, &made[0][0]);
   for (std::size_t i = 0; i < M; ++i) {
     for (std::size_t j = 0; j < N; ++j) p.y[(m + i) * p.y_row + (n + j) * p.y_column] = made[i][j];
   }
@@ -91,6 +100,8 @@ void multiply_avx512(const Products& p) {
     const std::size_t end = p.columns - n < step ? p.columns : n + step;
     std::size_t m = 0;
     for (; m + kTileX <= p.rows; m += kTileX) rows<kTileX>(p, m, n, end);
+    for (; m + 4 <= p.rows; m += 4) rows<4>(p, m, n, end);
+    for (; m + 2 <= p.rows; m += 2) rows<2>(p, m, n, end);
     for (; m < p.rows; ++m) rows<1>(p, m, n, end);
   }
 }

@@ -1,0 +1,36 @@
+// Factors of symmetric positive definite matrices in double, and systems solved by them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace crumb::ptq {
+
+/// A = U^T U, U upper triangular. The same bits whatever the threads and the processor.
+class Cholesky {
+ public:
+  /// Of A [size, size], row by row; what is below its diagonal is not read. Nothing comes back where A is not
+  /// positive definite in floating point.
+  static std::optional<Cholesky> of(std::vector<double> matrix, std::size_t size, int threads);
+
+  std::size_t size() const { return size_; }
+  /// Row i of U; elements before i are no zeros but undefined.
+  const double* row(std::size_t i) const { return factor_.data() + i * size_; }
+
+  /// `rows` [count, size], row by row, becomes X with X A = rows. On one thread.
+  void solve(double* rows, std::size_t count) const;
+
+ private:
+  Cholesky(std::vector<double> matrix, std::size_t size) : factor_(std::move(matrix)), size_(size) {}
+  bool factor(int threads);
+  bool factor_diagonal(std::size_t begin, std::size_t end);
+  void solve_beside(std::size_t begin, std::size_t end, std::size_t first, std::size_t last);
+  double* at(std::size_t i, std::size_t j) { return factor_.data() + i * size_ + j; }
+  const double* at(std::size_t i, std::size_t j) const { return factor_.data() + i * size_ + j; }
+
+  std::vector<double> factor_;
+  std::size_t size_;
+};
+
+}  // namespace crumb::ptq
