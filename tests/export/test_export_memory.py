@@ -52,7 +52,7 @@ def peak(command):
     return kilobytes * 1024
 
 
-@pytest.mark.parametrize("external", [True, False], ids=["beside", "inside"])
+@pytest.mark.parametrize("external", [pytest.param(True, id="beside", marks=pytest.mark.slow), pytest.param(False, id="inside")])
 def test_weights_alone_take_little_more_than_the_largest(crumb_bin, tmp_path, external):
     width, layers = 2048, 14  # 235 MB; a few copies of all are beyond the bound
     model = network(tmp_path, width, layers, external)

@@ -145,7 +145,7 @@ def test_an_unfinished_run_keeps_what_it_has_drawn(crumb, crumb_bin, tmp_path, c
 
     def command(*more, tokens=640):
         return ["train", "lm", "--model", chatting[0], "--data", data, "--weights", "int4:group=16", "--length", 32, "--tokens", tokens, "--batch", 1,
-                "--steps", 100, "--checkpoint-every", 3, "--threads", 1, "--rate", 1e-5, "-o", out, *more]  # fmt: skip
+                "--steps", 40, "--checkpoint-every", 3, "--threads", 1, "--rate", 1e-5, "-o", out, *more]  # fmt: skip
 
     for wrong in (["--schedule", "foo"], ["--products", "tf32"], ["--loss", "ce", "--temperature", 2], ["--valid", tmp_path / "none.txt"],
                   ["--set", "*layers.1.*=int4:group=7"], ["--kv-cache", "int4:group=7"], ["--learn-adapters"]):  # fmt: skip

@@ -519,7 +519,7 @@ def test_texts_that_the_model_draws(crumb, crumb_bin, made, tmp_path):
     np.save(tmp_path / "2/synthetic.npy", tokens[0][::-1])
     crumb(*base)
     assert np.array_equal(np.load(tmp_path / "2/synthetic.npy"), tokens[0])
-    base = [tmp_path / "cut" if part == out else 200 if part == 6 else part for part in base]
+    base = [tmp_path / "cut" if part == out else 60 if part == 6 else part for part in base]
     process = subprocess.Popen(list(map(str, (crumb_bin, *base, "--checkpoint-every", 2))), stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)  # fmt: skip
     while not (tmp_path / "cut/checkpoint.state").exists() and process.poll() is None:
