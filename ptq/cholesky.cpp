@@ -89,6 +89,7 @@ void Cholesky::solve_beside(std::size_t begin, std::size_t end, std::size_t firs
 }
 
 void Cholesky::solve(double* rows, std::size_t count) const {
+  if (count == 0) return;
   const auto subtract = [&](std::size_t from, std::size_t terms, const double* w, std::size_t w_row,
                             std::size_t to, std::size_t columns) {
     subtract_products({.rows = count,
