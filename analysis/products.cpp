@@ -51,13 +51,13 @@ WeightAxes transposed_convolution_axes(const graph::Node& node, const Sizes& wei
 }
 
 /// The axis of an operand of a matrix product that is summed over.
-std::size_t summed_axis(std::size_t rank, bool is_second, bool turned) {
-  return rank == 1 ? 0 : rank - (is_second == turned ? 1 : 2);
+std::size_t summed_axis(std::size_t rank, bool is_second, bool is_transposed) {
+  return rank == 1 ? 0 : rank - (is_second == is_transposed ? 1 : 2);
 }
 
-WeightAxes matrix_axes(const Sizes& weight, bool is_second, bool turned) {
+WeightAxes matrix_axes(const Sizes& weight, bool is_second, bool is_transposed) {
   WeightAxes axes{.shape = weight, .summed = std::vector<bool>(weight.size(), false)};
-  axes.summed[summed_axis(weight.size(), is_second, turned)] = true;
+  axes.summed[summed_axis(weight.size(), is_second, is_transposed)] = true;
   return axes;
 }
 
@@ -87,7 +87,7 @@ Product transposed_convolution(const graph::Graph& graph, const graph::Node& nod
 
 struct Factor {
   std::size_t input = 0;
-  bool turned = false;  ///< Gemm's transA, transB
+  bool is_transposed = false;  ///< Gemm's transA, transB
 };
 
 Product matrix_product(const graph::Graph& graph, const graph::Node& node, Factor a, Factor b,
@@ -97,9 +97,9 @@ Product matrix_product(const graph::Graph& graph, const graph::Node& node, Facto
   const Sizes out = shape_of(graph, node, node.outputs[0]);
   need_rank(node, left, 1);
   need_rank(node, right, 1);
-  const auto length = static_cast<double>(left[summed_axis(left.size(), false, a.turned)]);
-  WeightAxes axes =
-      first_is_constant ? matrix_axes(left, false, a.turned) : matrix_axes(right, true, b.turned);
+  const auto length = static_cast<double>(left[summed_axis(left.size(), false, a.is_transposed)]);
+  WeightAxes axes = first_is_constant ? matrix_axes(left, false, a.is_transposed)
+                                      : matrix_axes(right, true, b.is_transposed);
   return {.macs = length * count(out),
           .length = length,
           .input = node.inputs[first_is_constant ? b.input : a.input],

@@ -10,8 +10,8 @@
 #include "bench/ptq_job.h"
 #include "bench/torch_job.h"
 #include "cli/output.h"
-#include "ptq/feedback.h"
-#include "ptq/output_error.h"
+#include "ptq/rounding/feedback.h"
+#include "ptq/rounding/output_error.h"
 #include "quant/fixed_scales.h"
 
 namespace crumb::bench {

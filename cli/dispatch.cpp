@@ -14,10 +14,10 @@
 #include "base/processor.h"
 #include "base/text/nearest_name.h"
 #include "base/threads/parallel.h"
-#include "cli/complete.h"
-#include "cli/help_format.h"
-#include "cli/old_spellings.h"
-#include "cli/verb.h"
+#include "cli/flags/verb.h"
+#include "cli/help/complete.h"
+#include "cli/help/help_format.h"
+#include "cli/train/old_spellings.h"
 
 namespace crumb::cli {
 namespace {

@@ -3,10 +3,10 @@
 #include <iostream>
 
 #include "base/files/text.h"
-#include "cli/flag_group.h"
+#include "cli/flags/flag_group.h"
+#include "cli/flags/verb.h"
 #include "cli/installation.h"
 #include "cli/output.h"
-#include "cli/verb.h"
 
 namespace crumb::cli {
 namespace {

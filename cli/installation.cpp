@@ -11,7 +11,7 @@
 #include "base/files/text.h"
 #include "base/processor_facts.h"
 #include "base/threads/parallel.h"
-#include "cli/data_folder.h"
+#include "cli/train/data_folder.h"
 #include "graph/onnx/library_versions.h"
 #include "graph/passes/passes.h"
 #include "jobs/engines/open_engine.h"

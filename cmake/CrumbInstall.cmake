@@ -59,7 +59,7 @@ list(REMOVE_ITEM _rooms ${CRUMB_LINKED_ROOMS})
 foreach(_room ${_rooms})
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
     REGEX "graph/onnx/(to_proto|local_functions)\\.h$" EXCLUDE  # these show protobuf
-    REGEX "ptq/[^/]*\\.h$" EXCLUDE  # many show Eigen; run_stages() is all that others call
+    REGEX "ptq/.*\\.h$" EXCLUDE  # many show Eigen; run_stages() is all that others call
     REGEX "jobs/" EXCLUDE)
 endforeach()
 install(FILES ptq/stages.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/ptq)

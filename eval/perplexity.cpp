@@ -14,7 +14,7 @@ namespace {
 /// Places that are scored together: logits of so many, of two models, are in memory.
 constexpr std::size_t kPiece = 64;
 
-/// Where windows begin, and which of their places are scored: place i foretells token i + 1.
+/// Where windows begin, and which of their places are scored: place i predicts token i + 1.
 struct Windows {
   std::size_t context = 0, stride = 0, count = 0;
   Score score = Score::kAll;

@@ -1,7 +1,7 @@
-// How well a language model foretells a text: perplexity, and how far its foretelling is from another model's.
+// How well a language model predicts a text: perplexity, and how far its predictions are from another model's.
 //
 // The text's tokens are cut into windows of `context`, which begin every `stride` tokens; each window is run by itself. A
-// target is a token that is foretold from those before it in its window: "all" scores every target, "half" those of the
+// target is a token that is predicted from those before it in its window: "all" scores every target, "half" those of the
 // window's second half (the last context - context / 2 - 1, llama.cpp's way), both only those that no window before has
 // scored. Tokens behind the last whole window are left out. With a first token (a model that wants its texts to begin with
 // one), it stands in each window in the first token's place.

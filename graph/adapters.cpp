@@ -10,7 +10,7 @@
 
 #include "base/files/text.h"
 #include "formats/half.h"
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/edit.h"
 #include "graph/strided_index.h"
 #include "graph/weighted_product.h"
@@ -122,39 +122,32 @@ class Finder {
   const Links links_;
 };
 
-/// [columns, rows] of a matrix [rows, columns].
-std::vector<float> transposed(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
-  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(rows),
-                                          static_cast<std::int64_t>(columns)};
-  return permuted(values, shape, std::array<std::int64_t, 2>{1, 0});
-}
-
 /// A matrix [rows, columns] as the constant `name` of the graph with the axes [columns, rows]; the value that nodes take.
 std::string add_matrix(Graph& graph, const std::string& name, const std::vector<float>& values,
                        std::size_t rows, std::size_t columns, AdapterType type) {
-  const Tensor turned = Tensor::floats({static_cast<std::int64_t>(columns), static_cast<std::int64_t>(rows)},
+  const Tensor matrix = Tensor::floats({static_cast<std::int64_t>(columns), static_cast<std::int64_t>(rows)},
                                        transposed(values, rows, columns));
   if (type == AdapterType::kInt8) {
-    set_codes(graph, name, quantize_constant(QuantSpec::parse("int8:channel"), turned, 1, name));
+    set_codes(graph, name, quantize_constant(QuantSpec::parse("int8:channel"), matrix, 1, name));
     return name;
   }
   if (type == AdapterType::kFloat32) {
-    graph.values[name] = value_of(turned);
-    graph.initializers.emplace(name, turned);
+    graph.values[name] = value_of(matrix);
+    graph.initializers.emplace(name, matrix);
     return name;
   }
   const ElementType element = type == AdapterType::kFloat16 ? ElementType::kFloat16 : ElementType::kBfloat16;
   std::vector<std::byte> bytes(2 * values.size());
-  const std::vector<float> floats = turned.to_floats();
+  const std::vector<float> floats = matrix.to_floats();
   for (std::size_t i = 0; i < floats.size(); ++i) {
     const std::uint16_t bits =
         type == AdapterType::kFloat16 ? float_to_f16(floats[i]) : float_to_bf16(floats[i]);
     std::memcpy(bytes.data() + 2 * i, &bits, 2);
   }
-  Tensor kept(element, turned.shape(), std::move(bytes));
+  Tensor kept(element, matrix.shape(), std::move(bytes));
   const std::string cast = graph.unused_value_name(name + ".float");
   graph.values[name] = value_of(kept);
-  graph.values[cast] = value_of(turned);
+  graph.values[cast] = value_of(matrix);
   graph.initializers.emplace(name, std::move(kept));
   graph.nodes.push_back({.name = graph.unused_node_name(cast),
                          .op = "Cast",
@@ -209,7 +202,7 @@ class Adding {
   }
 
   Graph take() { return sorted(std::move(graph_)); }
-  const std::vector<Beside>& made() const { return made_; }
+  const std::vector<Branch>& made() const { return made_; }
 
  private:
   void beside(std::size_t product, const std::string& stem, const std::string& down, const std::string& scale,
@@ -224,7 +217,7 @@ class Adding {
   Graph graph_;
   const std::string& name_;
   AdapterType type_;
-  std::vector<Beside> made_;
+  std::vector<Branch> made_;
 };
 
 }  // namespace
@@ -260,7 +253,7 @@ std::vector<LinearProduct> linear_products(const Graph& graph, bool of_tables) {
 }
 
 Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, AdapterType type,
-                  std::vector<Beside>* beside) {
+                  std::vector<Branch>* beside) {
   check_name(graph, name);
   std::map<std::string, std::vector<LinearProduct>> products;
   for (LinearProduct& product : linear_products(graph))

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "formats/adapters/adapter.h"
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/graph.h"
 
 namespace crumb::graph {
@@ -49,7 +49,7 @@ std::vector<LinearProduct> linear_products(const Graph& graph, bool of_tables = 
 /// Throws Error where the graph has an adapter of that name, the name is none, a module has no product or two matrices, or the
 /// shapes differ; it names the module. `beside` gets what came, product by product.
 Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name,
-                  AdapterType type = AdapterType::kFloat32, std::vector<Beside>* beside = nullptr);
+                  AdapterType type = AdapterType::kFloat32, std::vector<Branch>* beside = nullptr);
 
 /// The names of the graph's adapters, the innermost first.
 std::vector<std::string> adapter_names(const Graph& graph);

@@ -12,22 +12,15 @@
 namespace crumb::graph {
 namespace {
 
-/// [columns, rows] of [rows, columns].
-std::vector<float> turned(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
-  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(rows),
-                                          static_cast<std::int64_t>(columns)};
-  return permuted(values, shape, std::array<std::int64_t, 2>{1, 0});
-}
-
 /// [out, in] of a product's matrix.
 std::vector<float> rows_of(const Tensor& value, const LinearProduct& product) {
-  return product.is_transposed ? value.to_floats() : turned(value.to_floats(), product.in, product.out);
+  return product.is_transposed ? value.to_floats() : transposed(value.to_floats(), product.in, product.out);
 }
 
 Tensor value_of_rows(const std::vector<float>& rows, const LinearProduct& product) {
   const auto in = static_cast<std::int64_t>(product.in), out = static_cast<std::int64_t>(product.out);
   if (product.is_transposed) return Tensor::floats({out, in}, rows);
-  return Tensor::floats({in, out}, turned(rows, product.out, product.in));
+  return Tensor::floats({in, out}, transposed(rows, product.out, product.in));
 }
 
 double squared_distance(const std::vector<float>& one, const std::vector<float>& other) {

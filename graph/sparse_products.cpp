@@ -5,7 +5,7 @@
 #include <span>
 
 #include "formats/half.h"
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/buffers.h"
 #include "graph/edit.h"
 
@@ -60,7 +60,7 @@ std::vector<float> as_kept(const std::vector<float>& numbers) {
   return kept;
 }
 
-std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products,
+std::vector<Branch> add_sparse(Graph& graph, const std::vector<LinearProduct>& products,
                                const SparseMatrix& matrix) {
   const std::string& module = products.at(0).module;
   std::vector<std::uint16_t> gaps, numbers;
@@ -99,7 +99,7 @@ std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& p
   const std::string whole =
       add_node(graph, "Reshape", stem + ".matrix", {flat, sizes(".shape", {matrix.rows, matrix.columns})});
   graph.values[whole].shape = Shape{matrix.rows, matrix.columns};
-  std::vector<Beside> made;
+  std::vector<Branch> made;
   for (const LinearProduct& product : products) {
     const std::string sum =
         add_node(graph, "MatMul", stem + ".product", {graph.nodes[product.node].inputs[0], whole});

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "graph/adapters.h"
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/graph.h"
 
 namespace crumb::graph {
@@ -38,7 +38,7 @@ std::vector<float> as_kept(const std::vector<float>& numbers);
 /// Beside each of these products, which have one matrix; no training moves them. Preconditions: places are ascending and of [in, out], numbers those that
 /// as_kept() gives; the graph has no such numbers beside them, and imports operator set 11 or later. Products and places of
 /// nodes stay; the graph is not sorted afterwards.
-std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products,
+std::vector<Branch> add_sparse(Graph& graph, const std::vector<LinearProduct>& products,
                                const SparseMatrix& matrix);
 
 /// Whether it has such numbers beside it.

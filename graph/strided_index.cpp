@@ -1,6 +1,7 @@
 #include "graph/strided_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -100,6 +101,12 @@ Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm) {
   };
   if (tensor.is_unread()) return Tensor::unread(tensor.type(), std::move(shape), std::move(read));
   return {tensor.type(), std::move(shape), read()};
+}
+
+std::vector<float> transposed(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
+  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(rows),
+                                          static_cast<std::int64_t>(columns)};
+  return permuted(values, shape, std::array<std::int64_t, 2>{1, 0});
 }
 
 bool can_transpose(const Tensor& tensor) { return info(tensor.type()).bits >= 8; }

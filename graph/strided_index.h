@@ -54,6 +54,9 @@ std::vector<T> permuted(const std::vector<T>& values, std::span<const std::int64
 /// The constant with its axes in another order. Preconditions: is_permutation, elements of whole bytes.
 Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm);
 
+/// [columns, rows] of a matrix [rows, columns].
+std::vector<float> transposed(const std::vector<float>& values, std::size_t rows, std::size_t columns);
+
 /// Whether `transposed` takes it: its elements are whole bytes.
 bool can_transpose(const Tensor& tensor);
 

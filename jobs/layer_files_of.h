@@ -1,11 +1,11 @@
-// The state of crumb quantize with stages, beside the output (ptq/layer_files.h): whose run it is.
+// The state of crumb quantize with stages, beside the output (ptq/rounding/layer_files.h): whose run it is.
 #pragma once
 
 #include <memory>
 
 #include "formats/checkpoint/checkpoint.h"
 #include "jobs/quantize.h"
-#include "ptq/layer_files.h"
+#include "ptq/rounding/layer_files.h"
 #include "ptq/stages.h"
 
 namespace crumb::jobs {

@@ -20,9 +20,9 @@
 #include "jobs/shape_notes.h"
 #include "jobs/squared_gradients.h"
 #include "models/checkpoint_graph.h"
-#include "models/unfolded_gains.h"
-#include "ptq/affordable_samples.h"
-#include "ptq/fitting_specs.h"
+#include "models/gemma_gains.h"
+#include "ptq/precision/fitting_specs.h"
+#include "ptq/rounding/affordable_samples.h"
 #include "runtime/session.h"
 
 namespace crumb::jobs {

@@ -58,10 +58,11 @@ struct NetworkWish {
   std::size_t tokens = 0;         ///< of text; 0: all
   std::string device;             ///< where samples run; "": the cpu
   int threads = 0;
-  std::uint64_t memory = 0;    ///< ptq::Setting; 0: the usual
-  bool rolls_back = false;     ///< ptq::Setting
-  bool pads_groups = false;    ///< a scheme's groups may be smaller at the end of a row (ptq/fitting_specs.h)
-  bool shares_scales = false;  ///< of weights whose scales would take as much as they do (the same)
+  std::uint64_t memory = 0;  ///< ptq::Setting; 0: the usual
+  bool rolls_back = false;   ///< ptq::Setting
+  bool pads_groups =
+      false;  ///< a scheme's groups may be smaller at the end of a row (ptq/precision/fitting_specs.h)
+  bool shares_scales = false;   ///< of weights whose scales would take as much as they do (the same)
   bool usual_rounding = false;  ///< the recipe's stages are usual_rounding(), for nobody named any
   graph::PlanOptions plan = {};
 };

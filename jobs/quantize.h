@@ -50,7 +50,7 @@ struct QuantizeRequest {
   bool float32_io = false;  ///< they become float32
   /// The recipe says all: samples move no quantizers, as where a search chose it.
   bool is_whole = false;
-  bool pads_groups = false;     ///< groups may be smaller at the end of a row (ptq/fitting_specs.h)
+  bool pads_groups = false;     ///< groups may be smaller at the end of a row (ptq/precision/fitting_specs.h)
   bool checks_profile = false;  ///< Error where the result is not what the profile's tool takes
 
   // Running.

@@ -7,7 +7,7 @@
 #include "jobs/quantize_parts.h"
 #include "models/checkpoint_structure.h"
 #include "models/tied_head.h"
-#include "ptq/layer_files.h"
+#include "ptq/rounding/layer_files.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::jobs {

@@ -44,7 +44,7 @@ void expect(const graph::Graph& graph, const std::string& name, const std::vecto
   const std::vector<float> values = found->to_floats();
   for (std::size_t k = 0; k < meant.size() && k < values.size(); ++k)
     if (values[k] != meant[k])
-      throw Error("its network turns by other frequencies (" + number_text(values[k]) + " at place " +
+      throw Error("its network rotates by other frequencies (" + number_text(values[k]) + " at place " +
                   std::to_string(k) + " of " + quote_text(name) + ") than its config.json says (" +
                   number_text(meant[k]) +
                   "): training moved them; what is made of its tensors would be another network");

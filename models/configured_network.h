@@ -12,7 +12,7 @@ namespace crumb::models {
 /// Throws Error where what is made of a packed file's tensors and configuration, for other tools, would be another network than
 /// its graph: one that multiplies by matrices that a network of this config.json has not (crumb quantize --stages rotate; adapters
 /// and caches are no matter here), by matrices of another shape (--stages split), by gains that no weight gives (smooth and awq,
-/// where a gain is 1 and a weight), or a decoder that turns queries and keys by other frequencies. Files of models that crumb train
+/// where a gain is 1 and a weight), or a decoder that rotates queries and keys by other frequencies. Files of models that crumb train
 /// lm trained while frequencies were no buffers of the graph (graph/buffers.h) are of the latter kind.
 void expect_network_of_configuration(const TensorSource& source);
 

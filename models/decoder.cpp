@@ -36,7 +36,7 @@ class DecoderBuilder {
   graph::Graph run() && {
     inputs();
     places();
-    turns();
+    make_rotations();
     std::string x = embeddings();
     for (size_t i = 0; i < config_.layers.size(); ++i) x = layer(i, x);
     head(norm("model.norm", x, config_.hidden_size));
@@ -110,7 +110,7 @@ class DecoderBuilder {
   }
 
   /// Cosines and sines [batch, sequence, rotary_size / 2] of each rotation.
-  void turns() {
+  void make_rotations() {
     if (config_.layers.empty()) return;
     const std::string positions =
         build_.node("Cast", "positions", {"position_ids"},
@@ -177,7 +177,7 @@ class DecoderBuilder {
     return made;
   }
 
-  /// Queries or keys, [batch, sequence, heads * head_size], normalized and turned.
+  /// Queries or keys, [batch, sequence, heads * head_size], normalized and rotated.
   std::string placed(const std::string& name, std::string x, size_t heads, const DecoderLayer& layer) {
     if (config_.query_norm == QueryNorm::kAllHeads) {
       x = norm(name + "_norm", x, heads * config_.head_size);

@@ -10,7 +10,7 @@
 //   present.L.key, present.L.value   [batch, kv_heads, past + sequence, head_size]: the past with the new places behind it
 //
 // A query sees places, not positions: those before it that are tokens, of which a window takes the nearest, and always its
-// own, so that rows of padding are finite. Keys are kept as they turned. Operator set 24; the mask is one of true and false.
+// own, so that rows of padding are finite. Keys are kept rotated. Operator set 24; the mask is one of true and false.
 // Matrices have the axes [in, out]; an embedding that is the head, too, stays one tensor, which a Gemm takes as it lies.
 #pragma once
 

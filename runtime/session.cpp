@@ -101,7 +101,7 @@ Session::Session(const Model& model, std::vector<Tie> ties, std::int64_t most_pl
     : model_(&model), ties_(std::move(ties)), most_places_(most_places) {
   if (most_places < 0) throw Error("a session cannot have " + std::to_string(most_places) + " places");
   for (const Tie& tie : ties_) {
-    Held held = held_by(tie);
+    HeldValue held = held_by(tie);
     if (holds_input(held.input)) throw Error("input " + quote_text(tie.past) + " is tied twice");
     if (holds_output(held.output)) throw Error("output " + quote_text(tie.present) + " is tied twice");
     held_.push_back(std::move(held));
@@ -109,7 +109,7 @@ Session::Session(const Model& model, std::vector<Tie> ties, std::int64_t most_pl
   find_caches();
 }
 
-Session::Held Session::held_by(const Tie& tie) const {
+Session::HeldValue Session::held_by(const Tie& tie) const {
   const Graph& graph = model_->graph();
   const auto input = place_of(graph.inputs, tie.past), output = place_of(graph.outputs, tie.present);
   if (!input) throw Error("there is no input " + quote_text(tie.past) + " to tie");
@@ -119,7 +119,7 @@ Session::Held Session::held_by(const Tie& tie) const {
   if (tie.axis < 0 || tie.axis >= rank)
     throw Error("input " + quote_text(tie.past) + ": its shape does not say that it has an axis " +
                 std::to_string(tie.axis));
-  Held held{.input = *input, .output = *output, .axis = static_cast<std::size_t>(tie.axis)};
+  HeldValue held{.input = *input, .output = *output, .axis = static_cast<std::size_t>(tie.axis)};
   if (value->type != ElementType::kUnknown) held.type = value->type;
   return held;
 }
@@ -128,7 +128,7 @@ Session::Held Session::held_by(const Tie& tie) const {
 void Session::find_caches() {
   const Graph& graph = model_->graph();
   const graph::Links links(graph);
-  const auto tied = [&](const std::string& past, const std::string& present) -> Held* {
+  const auto tied = [&](const std::string& past, const std::string& present) -> HeldValue* {
     for (std::size_t i = 0; i < ties_.size(); ++i) {
       if (ties_[i].past == past && ties_[i].present == present && ties_[i].axis == 2) return &held_[i];
     }
@@ -148,7 +148,7 @@ void Session::find_caches() {
     if (!node.is("Attention") || !node.has_input(kPastValue) || !node.has_output(kPresentValue)) continue;
     const std::string &past_key = node.inputs[kPastKey], &past_value = node.inputs[kPastValue];
     const std::string &key = node.outputs[kPresentKey], &value = node.outputs[kPresentValue];
-    Held *const keys = tied(past_key, key), *const values = tied(past_value, value);
+    HeldValue *const keys = tied(past_key, key), *const values = tied(past_value, value);
     const bool is_alone = keys && values && is_private(past_key, 1) && is_private(past_value, 1) &&
                           is_private(key, 0) && is_private(value, 0) && given_once(key) &&
                           given_once(value) && !links.is_output(past_key) && !links.is_output(past_value) &&
@@ -164,14 +164,14 @@ void Session::find_caches() {
 }
 
 bool Session::holds_input(std::size_t index) const {
-  return std::ranges::any_of(held_, [&](const Held& held) { return held.input == index; });
+  return std::ranges::any_of(held_, [&](const HeldValue& held) { return held.input == index; });
 }
 
 bool Session::holds_output(std::size_t index) const {
-  return std::ranges::any_of(held_, [&](const Held& held) { return held.output == index; });
+  return std::ranges::any_of(held_, [&](const HeldValue& held) { return held.output == index; });
 }
 
-Ints Session::first_shape(const Held& held, const std::vector<Array>& inputs) const {
+Ints Session::first_shape(const HeldValue& held, const std::vector<Array>& inputs) const {
   const Graph& graph = model_->graph();
   const std::string& name = graph.inputs[held.input];
   const graph::Shape& stated = *graph.find(name)->shape;
@@ -203,7 +203,7 @@ Ints Session::first_shape(const Held& held, const std::vector<Array>& inputs) co
 }
 
 /// Precondition: there are places, in a cache.
-Ints Session::shape_of(const Held& held) const {
+Ints Session::shape_of(const HeldValue& held) const {
   const KeyCache::Sizes& sizes = held.cache->sizes();
   const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
   return {size(sizes.batch), size(sizes.heads), length_,
@@ -223,7 +223,7 @@ std::vector<Array> Session::complete(std::vector<Array> inputs) const {
     if (!holds_input(i)) all[i] = std::move(*next++);
   }
   const std::vector<Array> given = all;
-  for (const Held& held : held_) {
+  for (const HeldValue& held : held_) {
     Array& past = all[held.input];
     if (length_ > 0 && !held.cache) {
       past = held.value;
@@ -236,7 +236,7 @@ std::vector<Array> Session::complete(std::vector<Array> inputs) const {
   return all;
 }
 
-std::int64_t Session::places_made(const Held& held, const std::vector<Array>& outputs) const {
+std::int64_t Session::places_made(const HeldValue& held, const std::vector<Array>& outputs) const {
   const Array& made = outputs[held.output];
   if (static_cast<std::size_t>(made.rank()) <= held.axis || made.type() != held.type)
     throw Error("output " + quote_text(model_->graph().outputs[held.output]) + " is " + text_of(made) +
@@ -246,7 +246,7 @@ std::int64_t Session::places_made(const Held& held, const std::vector<Array>& ou
 
 std::vector<Array> Session::run_complete(std::vector<Array> inputs, RunOptions options) {
   std::uint64_t values = 0;
-  for (const Held& held : held_) values += held.value.bytes();
+  for (const HeldValue& held : held_) values += held.value.bytes();
   const Counted counted(caches_, values);
   for (const auto& cache : caches_) cache->forget();
   options.caches = &by_node_;
@@ -262,7 +262,7 @@ std::vector<Array> Session::run_complete(std::vector<Array> inputs, RunOptions o
                   " places, which is over the most of " + std::to_string(most_places_));
     length = places;
   }
-  for (Held& held : held_) {
+  for (HeldValue& held : held_) {
     if (!held.cache) held.value = std::move(outputs[held.output]);
     outputs[held.output] = {};
   }
@@ -273,7 +273,7 @@ std::vector<Array> Session::run_complete(std::vector<Array> inputs, RunOptions o
 
 std::uint64_t Session::bytes() const {
   std::uint64_t all = 0;
-  for (const Held& held : held_) all += held.value.bytes();
+  for (const HeldValue& held : held_) all += held.value.bytes();
   for (const auto& cache : caches_) all += cache->bytes();
   return all;
 }
@@ -285,7 +285,7 @@ void Session::truncate(std::int64_t length) {
   if (length == length_) return;
   std::vector<Array> cut(held_.size());
   for (std::size_t i = 0; i < held_.size() && length > 0; ++i) {
-    const Held& held = held_[i];
+    const HeldValue& held = held_[i];
     if (held.cache) continue;
     Ints shape = held.value.shape();
     const std::size_t element = bytes_of(held.value.carrier());
@@ -314,7 +314,7 @@ Session::Tail Session::tail(std::int64_t length) const {
   made.length_ = length_;
   if (length == length_) return made;
   for (const auto& cache : caches_) made.caches_.push_back(cache->tail(static_cast<std::size_t>(length)));
-  for (const Held& held : held_) made.values_.push_back(held.value);
+  for (const HeldValue& held : held_) made.values_.push_back(held.value);
   return made;
 }
 
@@ -331,7 +331,7 @@ void Session::put_back(Tail tail) {
   length_ = tail.length_;
 }
 
-Array Session::array_of(const Held& held) const {
+Array Session::array_of(const HeldValue& held) const {
   if (!held.cache) return held.value;
   return held.is_value ? held.cache->values_array(held.type) : held.cache->keys_array(held.type);
 }
@@ -352,7 +352,7 @@ std::vector<std::byte> Session::save() const {
 }
 
 /// `sizes`: of open sizes by their names, which must agree from value to value.
-void Session::check_restored(const Held& held, const Array& array,
+void Session::check_restored(const HeldValue& held, const Array& array,
                              std::map<std::string, std::int64_t>& sizes) const {
   const std::string& name = model_->graph().inputs[held.input];
   const graph::Shape& stated = *model_->graph().find(name)->shape;
@@ -415,7 +415,7 @@ void Session::restore(std::span<const std::byte> bytes) {
   }
   caches_ = std::move(caches);
   for (std::size_t i = 0; i < held_.size(); ++i) {
-    Held& held = held_[i];
+    HeldValue& held = held_[i];
     if (held.cache) held.cache = caches_[held.cache_index].get();
     if (!held.cache) held.value = std::move(arrays[i]);
   }

@@ -82,7 +82,7 @@ class Session {
   void restore(std::span<const std::byte> bytes);
 
  private:
-  struct Held {
+  struct HeldValue {
     std::size_t input = 0, output = 0, axis = 0;
     ElementType type = ElementType::kFloat;
     std::size_t cache_index = 0;
@@ -91,18 +91,19 @@ class Session {
     Array value;
   };
 
-  Held held_by(const Tie& tie) const;
+  HeldValue held_by(const Tie& tie) const;
   void find_caches();
-  Ints first_shape(const Held& held, const std::vector<Array>& inputs) const;
-  Ints shape_of(const Held& held) const;
-  Array array_of(const Held& held) const;
-  std::int64_t places_made(const Held& held, const std::vector<Array>& outputs) const;
-  void check_restored(const Held& held, const Array& array, std::map<std::string, std::int64_t>& sizes) const;
+  Ints first_shape(const HeldValue& held, const std::vector<Array>& inputs) const;
+  Ints shape_of(const HeldValue& held) const;
+  Array array_of(const HeldValue& held) const;
+  std::int64_t places_made(const HeldValue& held, const std::vector<Array>& outputs) const;
+  void check_restored(const HeldValue& held, const Array& array,
+                      std::map<std::string, std::int64_t>& sizes) const;
 
   const Model* model_;
   std::vector<Tie> ties_;
   std::int64_t most_places_, length_ = 0;
-  std::vector<Held> held_;
+  std::vector<HeldValue> held_;
   std::vector<std::unique_ptr<KeyCache>> caches_;
   std::map<std::size_t, KeyCache*> by_node_;
 };

@@ -37,7 +37,7 @@ MAY_INCLUDE = {room: includes for room, (_, includes) in LISTED.items()}
 TORCH = [room for room, (marks, _) in LISTED.items() if "torch" in marks]
 TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
 # The command is flags, printing and exit codes over jobs/. What of it does work of its own yet includes more rooms, which this
-# file lists: "cli/bench.cpp: graph runtime". It may only shrink.
+# file lists: "cli/run/bench.cpp: graph runtime". It may only shrink.
 COMMAND, COMMAND_MAY_INCLUDE = "cli", {"cli", "jobs", "base"}
 EXCEPTIONS = "scripts/command_includes.txt"
 MOST_SHARE = 0.25  # of the lines of all rooms together that one may hold

@@ -9,7 +9,7 @@
 #include "formats/adapters/peft.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/encoder_inputs.h"
-#include "models/unfolded_gains.h"
+#include "models/gemma_gains.h"
 #include "training/run_folder.h"
 
 namespace crumb::training {

@@ -49,7 +49,7 @@ LaidOut<T> moved(const LaidOut<T>& x, std::size_t from, std::size_t to) {
 
 /// Every matrix the other way round. Precondition: two axes or more.
 template <class T>
-LaidOut<T> turned(const LaidOut<T>& x) {
+LaidOut<T> transposed(const LaidOut<T>& x) {
   return moved(x, x.rank() - 2, x.rank() - 1);
 }
 

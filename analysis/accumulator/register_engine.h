@@ -1,4 +1,4 @@
-// Whole graphs with some of their products in simulated registers: cli/runtime_registers.h has one on the runtime,
+// Whole graphs with some of their products in simulated registers: cli/run/runtime_registers.h has one on the runtime,
 // libtorch/engine.h one on ATen. What they put in place of the products' kernels is run_in_registers.h in both.
 #pragma once
 

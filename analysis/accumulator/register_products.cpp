@@ -28,7 +28,7 @@ RegisterSums by_constant(const RegisterCall& call, Integers x, bool is_transpose
   const bool first = layer.weight_first(), vector = x.rank() == 1;
   if (x.rank() == 0 || w.empty()) call.fail("cannot multiply numbers without axes");
   if (vector) x.shape.insert(first ? x.shape.end() : x.shape.begin(), 1);
-  if (is_transposed != first) x = turned(x);
+  if (is_transposed != first) x = transposed(x);
   if (x.from_end(1) != static_cast<std::int64_t>(layer.length())) {
     call.fail("rows of " + std::to_string(x.from_end(1)) + " inputs do not fit rows of " +
               std::to_string(layer.length()) + " terms");
@@ -56,7 +56,7 @@ RegisterSums by_constant(const RegisterCall& call, Integers x, bool is_transpose
     made.scale.values.insert(made.scale.values.end(), scales.begin(), scales.end());
   }
   const auto as_result = [&](auto y) {
-    if (first) y = turned(y);
+    if (first) y = transposed(y);
     if (w.size() == 1) y = without_axis(std::move(y), first ? 2 : 1);
     if (vector) y = without_axis(std::move(y), first || w.size() == 1 ? 1 : 2);
     return y;
@@ -85,7 +85,7 @@ Integers by_matrices(const RegisterCall& call, Integers a, Integers b,
   const std::int64_t rows = a.from_end(2), terms = a.from_end(1), channels = b.from_end(1);
   const Sizes batch = broadcast_shape(stack_of(a.shape), stack_of(b.shape));
   a = spread(a, joined(batch, {rows, terms}));
-  b = spread(turned(b), joined(batch, {channels, terms}));
+  b = spread(transposed(b), joined(batch, {channels, terms}));
   Integers made{joined(batch, {rows, channels}), {}};
   made.values.resize(elements_of(made.shape));
   const std::size_t left = unsigned_of(rows * terms), right = unsigned_of(channels * terms),
@@ -162,7 +162,7 @@ RegisterSums multiply_in_registers(const RegisterCall& call) {
     return by_constant(call, call.codes_of(call.input_at(), false), is_transposed(call.input_at()));
   const auto straight = [&](std::size_t operand, bool is_weight) {
     Integers x = call.codes_of(operand, is_weight);
-    return is_transposed(operand) && x.rank() >= 2 ? turned(x) : x;
+    return is_transposed(operand) && x.rank() >= 2 ? transposed(x) : x;
   };
   return {by_computed(call, straight(0, false), straight(1, true)), one_scale_of(call.layer)};
 }

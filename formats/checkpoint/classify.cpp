@@ -60,17 +60,17 @@ std::string_view owner(const std::vector<std::string_view>& parts) {
   return parts.back();
 }
 
-enum class Says { kNothing, kNorm, kEmbedding, kLayer };
+enum class NameRole { kNothing, kNorm, kEmbedding, kLayer };
 
-Says meaning(const std::vector<std::string>& words) {
-  if (says(words, kNormWords)) return Says::kNorm;
-  if (says(words, kEmbeddingWords)) return Says::kEmbedding;
+NameRole meaning(const std::vector<std::string>& words) {
+  if (says(words, kNormWords)) return NameRole::kNorm;
+  if (says(words, kEmbeddingWords)) return NameRole::kEmbedding;
   // T5's and Swin's learned tables of relative positions.
-  if (has(words, "relative") && has(words, "bias")) return Says::kEmbedding;
-  if (says(words, kPositionWords) && says(words, kTableWords)) return Says::kEmbedding;
-  if (has(words, "token") && has(words, "type")) return Says::kEmbedding;
-  if (says(words, kLayerWords)) return Says::kLayer;
-  return Says::kNothing;
+  if (has(words, "relative") && has(words, "bias")) return NameRole::kEmbedding;
+  if (says(words, kPositionWords) && says(words, kTableWords)) return NameRole::kEmbedding;
+  if (has(words, "token") && has(words, "type")) return NameRole::kEmbedding;
+  if (says(words, kLayerWords)) return NameRole::kLayer;
+  return NameRole::kNothing;
 }
 
 bool is_encoder_decoder(const nlohmann::json* config) {
@@ -138,17 +138,17 @@ TensorClass classify_tensor(std::string_view name, DType dtype, std::span<const 
   if (shape.empty()) return kept("a scalar");
 
   const std::vector<std::string_view> parts = components(name);
-  Says said = meaning(name_words(owner(parts)));
-  if (said == Says::kNothing) {
-    const Says path = meaning(name_words(name));
-    if (path != Says::kLayer) said = path;
+  NameRole said = meaning(name_words(owner(parts)));
+  if (said == NameRole::kNothing) {
+    const NameRole path = meaning(name_words(name));
+    if (path != NameRole::kLayer) said = path;
   }
-  if (said == Says::kNorm) return kept("normalisation");
+  if (said == NameRole::kNorm) return kept("normalisation");
   const bool is_bias =
       parts.back() == "bias" || parts.back().starts_with("bias_") || parts.back().ends_with("_bias");
-  if (is_bias && said != Says::kEmbedding) return kept("a bias");
+  if (is_bias && said != NameRole::kEmbedding) return kept("a bias");
   if (shape.size() == 1) return kept("one-dimensional");
-  if (said == Says::kEmbedding) return {TensorRole::kEmbedding, {}};
+  if (said == NameRole::kEmbedding) return {TensorRole::kEmbedding, {}};
   if (is_encoder_decoder(config) && owner(parts) == "shared") return {TensorRole::kEmbedding, {}};
   const std::vector<std::string> words = name_words(name);
   const bool is_stack = shape.size() == 3 && (has(words, "experts") || has(words, "exps"));

@@ -326,13 +326,14 @@ class DecoderParser {
         return types ? (*types)[layer] : (layer + 1) % pattern != 0;
       }
       case Windows::kSmolLm:
-        return types ? (*types)[layer] : file_.boolean("use_sliding_window").value_or(false) && !turns(layer);
+        return types ? (*types)[layer]
+                     : file_.boolean("use_sliding_window").value_or(false) && !is_rotated(layer);
     }
     return false;
   }
 
   /// Whether a layer has positions. The file's name for it says the opposite of what it means.
-  bool turns(std::size_t layer) const {
+  bool is_rotated(std::size_t layer) const {
     if (family_.windows != Windows::kSmolLm) return true;
     const auto found = file_.root().find("no_rope_layers");
     if (found == file_.root().end() || found->is_null()) {
@@ -353,7 +354,7 @@ class DecoderParser {
       DecoderLayer& layer = made_.layers[i];
       const bool is_sliding = slides(i, types);
       if (is_sliding) layer.window = window;
-      if (turns(i)) layer.rotation = is_sliding ? made_.rotations.size() - 1 : 0;
+      if (is_rotated(i)) layer.rotation = is_sliding ? made_.rotations.size() - 1 : 0;
     }
   }
 

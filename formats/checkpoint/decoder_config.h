@@ -21,7 +21,7 @@
 
 namespace crumb {
 
-/// Whether queries and keys are normalized before they turn: head by head, or all heads of a token at once.
+/// Whether queries and keys are normalized before the rotary embedding: head by head, or all heads of a token at once.
 enum class QueryNorm { kNone, kByHead, kAllHeads };
 
 struct DecoderLayer {
@@ -35,7 +35,7 @@ struct DecoderConfig {
   std::string model_type;
   std::size_t hidden_size = 0, inner_size = 0, vocab_size = 0, max_positions = 0;
   std::size_t heads = 0, kv_heads = 0, head_size = 0;
-  std::size_t rotary_size = 0;  ///< elements of a head that turn
+  std::size_t rotary_size = 0;  ///< elements of a head with a rotary embedding
   std::vector<DecoderLayer> layers;
   std::vector<Rotation> rotations;
   Activation activation = Activation::kSilu;

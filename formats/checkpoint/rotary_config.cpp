@@ -144,7 +144,7 @@ class RotationParser {
     Rotation made{.frequencies = divided("short_factor"),
                   .long_frequencies = divided("long_factor"),
                   .switch_at = static_cast<std::size_t>(places)};
-    if (made.long_frequencies == made.frequencies) {  // texts of all lengths turn alike
+    if (made.long_frequencies == made.frequencies) {  // texts of all lengths are rotated alike
       made.long_frequencies.clear();
       made.switch_at = 0;
     }

@@ -1,6 +1,6 @@
 // Rotary position embeddings (RoPE, Su et al. 2021, arXiv:2104.09864) as a configuration of Hugging Face's says them.
 //
-// The first `size` elements of a head turn: element k with element k + size / 2, by the angle p * frequencies[k] of position
+// The first `size` elements of a head are rotated: element k with element k + size / 2, by the angle p * frequencies[k] of position
 // p (one float32 product); cosine and sine are multiplied by `factor`.
 //
 //   default   frequencies[k] = theta^(-2 k / size)
@@ -34,7 +34,7 @@ struct Rotation {
 /// What a configuration says where it says nothing of rotations.
 struct RotationDefaults {
   double theta = 10000;
-  std::size_t size = 0;           ///< elements that turn, even
+  std::size_t size = 0;           ///< elements that are rotated, even
   std::size_t max_positions = 0;  ///< max_position_embeddings
 };
 

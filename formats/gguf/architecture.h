@@ -28,7 +28,7 @@ struct GgufArchitecture {
   std::string_view model_type;  ///< of transformers
   std::string_view class_name;  ///< of transformers
   /// The rows of q and k, weights and biases, lie interleaved within each head (TensorPlace::interleaved_rows): rotary
-  /// positions turn neighbours there, and elements half a head apart in transformers.
+  /// rotary embeddings pair neighbours there, and elements half a head apart in transformers.
   bool interleaves_heads = false;
   bool adds_one_to_norms = false;  ///< norms are stored as one plus the weight
   bool is_gemma = false;           ///< configuration keys and defaults

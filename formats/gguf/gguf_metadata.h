@@ -16,7 +16,7 @@
 namespace crumb {
 
 /// "general.architecture" and the network's numbers. `config` is a config.json with all keys of config_keys.h that the
-/// architecture takes, "rotary_size" (elements of a head that turn) and "vocab_size"; "rope_scaling" is null or an object
+/// architecture takes, "rotary_size" (elements of a head with a rotary embedding) and "vocab_size"; "rope_scaling" is null or an object
 /// with "rope_type" (or "type"), and what is usual where nothing is said stands there, too: "factor",
 /// "attention_factor" and "original_max_position_embeddings". Types are default, linear, llama3, yarn as llama.cpp has it,
 /// and of phi3 longrope; of others a Failure says that GGUF, as Crumb writes it, has none.

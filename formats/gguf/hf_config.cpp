@@ -185,9 +185,9 @@ std::string make_config(GgufFields& fields, const GgufArchitecture& architecture
   if (facts.has_attention_bias && architecture.name != "qwen2") config["attention_bias"] = true;
   if (facts.has_mlp_bias) config["mlp_bias"] = true;
   if (architecture.name == "phi3") {
-    const std::uint64_t turning = gguf_rotary_size(fields, std::string(architecture.name));
-    if (turning < head)
-      config["partial_rotary_factor"] = static_cast<double>(turning) / static_cast<double>(head);
+    const std::uint64_t rotary_size = gguf_rotary_size(fields, std::string(architecture.name));
+    if (rotary_size < head)
+      config["partial_rotary_factor"] = static_cast<double>(rotary_size) / static_cast<double>(head);
   }
   put_natural(config, "bos_token_id", fields.natural("tokenizer.ggml.bos_token_id"));
   put_natural(config, "eos_token_id", fields.natural("tokenizer.ggml.eos_token_id"));

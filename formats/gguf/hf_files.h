@@ -26,7 +26,7 @@ struct GgufTensorFacts {
 /// The size of an attention head.
 std::uint64_t gguf_head_size(GgufFields& fields, const std::string& architecture);
 
-/// Elements of a head that turn with its position.
+/// Elements of a head that have a rotary embedding.
 std::uint64_t gguf_rotary_size(GgufFields& fields, const std::string& architecture);
 
 /// config.json. What is wrong is left in fields.status().

@@ -35,7 +35,7 @@ StoredTensor stored(const GgufTensor& tensor, std::string name) {
 }
 
 /// A norm of float16 or bfloat16 becomes F32 before one is taken off.
-void take_one_off(StoredTensor& tensor, const GgufTensor& source) {
+void subtract_one(StoredTensor& tensor, const GgufTensor& source) {
   tensor.place.added = -1;
   if (tensor.dtype == DType::kF32) return;
   tensor.dtype = DType::kF32;
@@ -128,7 +128,7 @@ class ModelMaker {
       if (interleaves_rows(*architecture_, tensor.name))
         interleave(made, part.starts_with("attn_k.") ? shared : heads);
       if (architecture_->adds_one_to_norms && tensor.name.ends_with("norm.weight") && is_floating(made.dtype))
-        take_one_off(made, tensor);
+        subtract_one(made, tensor);
       if (tensor.name == "token_embd.weight" && !tensor.shape.empty())
         facts_.vocabulary = tensor.shape.front();
       facts_.has_output = facts_.has_output || tensor.name == "output.weight";
@@ -160,12 +160,12 @@ class ModelMaker {
     made.place.block_scale = value[0];
   }
 
-  /// One for each two elements that turn; none where the tensor is refused.
-  std::vector<float> rope_factors(const GgufTensor& tensor, std::uint64_t turning) {
+  /// One for each two elements of a rotary embedding; none where the tensor is refused.
+  std::vector<float> rope_factors(const GgufTensor& tensor, std::uint64_t rotary_size) {
     const std::uint64_t count = tensor.bytes / sizeof(float);
-    if (tensor.type->plain != DType::kF32 || count != turning / 2 || count == 0 || count > 4096) {
+    if (tensor.type->plain != DType::kF32 || count != rotary_size / 2 || count == 0 || count > 4096) {
       refuse("tensor " + quote_text(tensor.name) + ": it is " + std::string(tensor.type->name) + " " +
-             shape_text(tensor.shape) + ", expected F32 [" + std::to_string(turning / 2) + "]");
+             shape_text(tensor.shape) + ", expected F32 [" + std::to_string(rotary_size / 2) + "]");
       return {};
     }
     std::vector<float> factors(count);

@@ -41,7 +41,7 @@ class LayoutChanger {
 
  private:
   /// The names of a value in both layouts; empty where it is not there.
-  struct Held {
+  struct LayoutNames {
     std::string first, last;
   };
 
@@ -106,8 +106,8 @@ class LayoutChanger {
 
   std::string first_of(const std::string& value) {
     if (value.empty()) return value;
-    const auto [place, fresh] = held_.emplace(value, Held{.first = value});
-    Held& held = place->second;
+    const auto [place, fresh] = held_.emplace(value, LayoutNames{.first = value});
+    LayoutNames& held = place->second;
     if (!held.first.empty()) return held.first;
     const std::size_t rank = graph_.rank_of(held.last).value();
     // An input that is channels-last itself keeps its name.
@@ -124,8 +124,8 @@ class LayoutChanger {
   }
 
   std::string last_of(const std::string& value) {
-    const auto [place, fresh] = held_.emplace(value, Held{.first = value});
-    Held& held = place->second;
+    const auto [place, fresh] = held_.emplace(value, LayoutNames{.first = value});
+    LayoutNames& held = place->second;
     if (!held.last.empty()) return held.last;
     const std::string made = new_last(value);
     add("Transpose", {held.first}, made, {{"perm", to_channels_last(graph_.rank_of(value).value())}});
@@ -154,7 +154,7 @@ class LayoutChanger {
     const Tensor* constant = graph_.constant(value);
     if (constant && constant->size() == 1) return value;
     if (!constant || constant->shape().size() == rank) return last_of(value);
-    const auto [place, fresh] = held_.emplace(value, Held{.first = value});
+    const auto [place, fresh] = held_.emplace(value, LayoutNames{.first = value});
     if (!place->second.last.empty()) return place->second.last;
     Ints shape(rank - constant->shape().size(), 1);
     shape.insert(shape.end(), constant->shape().begin(), constant->shape().end());
@@ -279,7 +279,7 @@ class LayoutChanger {
   const bool inputs_too_;
   std::int64_t version_ = 1;
   std::set<std::string> wanted_, names_;
-  std::map<std::string, Held> held_;  ///< by the name that the value had
+  std::map<std::string, LayoutNames> held_;  ///< by the name that the value had
   FlattenedRows rows_;
   std::vector<Node> made_;
 };

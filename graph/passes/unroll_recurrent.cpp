@@ -2,7 +2,7 @@
 //
 // The inputs' share of all sums is one Gemm over all steps. Then, step by step, with PyTorch's gates:
 //   LSTM  s = x_t + h R' + b;  c = sigmoid(f) c + sigmoid(i) tanh(g);  h = sigmoid(o) tanh(c)
-//   GRU   h += sigmoid(z) (n - h) turned around: h = n + z (h - n), n = tanh(x_n + sigmoid(r) (h R_n' + b_n))
+//   GRU   h += sigmoid(z) (n - h) written otherwise: h = n + z (h - n), n = tanh(x_n + sigmoid(r) (h R_n' + b_n))
 //   RNN   h = tanh(x_t + h R' + b), or its relu
 // Where there is no initial state the first step leaves out what multiplies it.
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/operator_traits.h"
 #include "graph/quantize/roles.h"
 #include "graph/recurrent_cell.h"
@@ -80,7 +80,7 @@ class EdgePlanner {
         notes_(plan.notes),
         optional_(plan.optional),
         roles_(graph, links, constants, options.choices.in_floats),
-        beside_(all_beside(graph, links)) {}
+        beside_(branches_of(graph, links)) {}
 
   std::vector<PlannedEdge> run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) want_inputs(i);
@@ -104,7 +104,7 @@ class EdgePlanner {
       if (const auto found = wanted_.find(value); found != wanted_.end())
         found->second.consumers = found->second.takers;
     for (auto& [value, wanted] : wanted_)
-      for (const Beside& one : beside_.sums)
+      for (const Branch& one : beside_.sums)
         if (wanted.consumers.contains(one.product)) wanted.consumers.insert(one.taker);
   }
 
@@ -396,7 +396,7 @@ class EdgePlanner {
   std::vector<std::string>& notes_;
   std::vector<OptionalQuantizers>& optional_;
   Roles roles_;
-  const AllBeside beside_;
+  const Branches beside_;
   std::map<std::string, Wanted> wanted_;
   std::set<std::string> kept_;
   std::set<std::string> without_tokens_;  ///< nodes

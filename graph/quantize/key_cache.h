@@ -12,7 +12,7 @@ namespace crumb::graph {
 /// What names of matrices begin with that rotate heads (spec.rotate).
 inline constexpr std::string_view kCacheRotation = "hadamard_";
 
-/// Puts a quantizer in front of keys and values of every Attention node that has past and present: behind what turns keys by
+/// Puts a quantizer in front of keys and values of every Attention node that has past and present: behind what rotates keys by
 /// their positions, so that what attention reads, the places of this run too, is what a cache of codes holds, and steps have
 /// the bits of the whole. Scales are found as values come, for each token and key-value head, or for each group of
 /// spec.block_cols numbers of a head. Throws Error: no such node, one whose heads or whose size of a head nobody says, a

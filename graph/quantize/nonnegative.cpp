@@ -48,9 +48,10 @@ class Signs {
     if (is_any(node, trait::kPicks) || moves_elements(graph_, node)) return is_nonnegative(node.inputs[0]);
     const bool cubes = node.is("Resize") && node.text_or("mode", "nearest") == "cubic";
     const bool keeps = is_any(node, trait::kKeepsNonNegative) || (node.is("Resize") && !cubes);
-    const bool turns = (node.is("Gemm") && (node.float_or("alpha", 1) < 0 || node.float_or("beta", 1) < 0)) ||
-                       (node.is("Pad") && node.float_or("value", 0) < 0);
-    if (!keeps || turns) return false;
+    const bool changes_sign =
+        (node.is("Gemm") && (node.float_or("alpha", 1) < 0 || node.float_or("beta", 1) < 0)) ||
+        (node.is("Pad") && node.float_or("value", 0) < 0);
+    if (!keeps || changes_sign) return false;
     if (node.is("Pow") || node.is("PRelu") || node.is("Resize")) return is_nonnegative(node.inputs[0]);
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (node.has_input(i) && !is_setting(node, i) && !is_nonnegative(node.inputs[i])) return false;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/edit.h"
 #include "graph/operator_traits.h"
 #include "graph/recurrent_cell.h"

@@ -187,7 +187,7 @@ bool QuantPlan::needs_calibration() const {
                              [](const PlannedEdge& edge) { return edge.has_own_scale() && edge.scale == 0; });
 }
 
-void QuantPlan::follow(const Beside& made) {
+void QuantPlan::follow(const Branch& made) {
   for (PlannedEdge& edge : edges) {
     if (edge.consumers.erase(made.sum) == 0) continue;
     edge.consumers.insert(made.product);

@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/beside.h"
+#include "graph/branches.h"
 #include "graph/engine.h"
 #include "graph/graph.h"
 #include "graph/quantize/truncation.h"
@@ -126,7 +126,7 @@ struct QuantPlan {
 
   /// Names of nodes, by their first outputs, become those that they have now that something stands beside or behind: what the plan
   /// says of the product stays its own, and what takes its input takes it as the product does.
-  void follow(const Beside& made);
+  void follow(const Branch& made);
 };
 
 enum class Placement : std::uint8_t {

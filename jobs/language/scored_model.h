@@ -1,4 +1,4 @@
-// A language model whose foretelling of a text is measured.
+// A language model whose predictions of a text are measured.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 #include "formats/checkpoint/detect.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
-#include "ptq/sample_bytes.h"
+#include "ptq/samples/sample_bytes.h"
 
 namespace crumb::jobs {
 namespace {

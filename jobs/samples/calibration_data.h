@@ -30,7 +30,7 @@ class CalibrationData {
   static constexpr const char* kUsualFlag = "--data";
 
   /// Batches of at most 32 samples, fewer where these together would take more than 64 MB
-  /// (ptq/sample_bytes.h; what nodes compute on the way comes on top), or as many as a fixed batch of the
+  /// (ptq/samples/sample_bytes.h; what nodes compute on the way comes on top), or as many as a fixed batch of the
   /// graph holds: what is left over of a file is left out, and fewer are filled up with the last one. Throws
   /// Error where a file does not fit the graph. Keeps a pointer to the graph.
   graph::Batches batches() const;

@@ -56,7 +56,7 @@ struct StageInfo {
 /// All that there are.
 std::span<const StageInfo> stage_infos();
 
-/// Ways to round that the stage best knows, of which `trials` says how many are tried (ptq/best.h).
+/// Ways to round that the stage best knows, of which `trials` says how many are tried (ptq/rounding/best.h).
 inline constexpr std::size_t kWaysOfBest = 7;
 
 struct Stage {

@@ -53,7 +53,7 @@ class Decoding {
   }  ///< that keys and values are there of
   /// Places that may stay where the first `length` tokens do, and so many follow in all.
   std::size_t places_kept(std::size_t length, std::size_t after) const;
-  /// Whether all places of a sequence so long turn by other frequencies than those of short ones.
+  /// Whether all places of a sequence so long are rotated by other frequencies than those of short ones.
   bool turns_otherwise(std::size_t length) const {
     return model_->switch_at() > 0 && length > model_->switch_at();
   }

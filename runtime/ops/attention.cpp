@@ -250,7 +250,8 @@ void rotate(Call& call, const Rotation& rotation) {
   const Heads x = heads_of(call, 0, rotation.heads);
   const std::size_t dim = rotation.dim == 0 ? x.depth : size_of(rotation.dim), half = dim / 2;
   if (rotation.dim < 0 || dim > x.depth || dim % 2 != 0)
-    call.fail("cannot turn " + std::to_string(rotation.dim) + " of " + std::to_string(x.depth) + " elements");
+    call.fail("cannot rotate " + std::to_string(rotation.dim) + " of " + std::to_string(x.depth) +
+              " elements");
   // Angles of place (b, i) are row (b * angle_batch + i) of both tables, or row ids[b, i].
   const auto cosines = call.floats(1), sines = call.floats(2);
   const Ints& table = call.in(1).shape();

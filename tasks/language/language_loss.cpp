@@ -34,15 +34,15 @@ at::Tensor relative_errors(const at::Tensor& found, const at::Tensor& meant) {
   return (found - meant.detach()).square().sum(-1) / meant.detach().square().sum(-1).clamp_min(kLeast);
 }
 
-at::Tensor LiveAims::divergence(const at::Tensor& logits, const at::Tensor& places) const {
-  const at::Tensor aims = [&] {
+at::Tensor LiveTargets::divergence(const at::Tensor& logits, const at::Tensor& places) const {
+  const at::Tensor targets = [&] {
     const torch::NoGradGuard no_gradients;
     return pass_.behind(rows_at(pass_.states(), places));
   }();
-  return qat::distillation_loss(logits, aims, temperature_) * static_cast<double>(places.numel());
+  return qat::distillation_loss(logits, targets, temperature_) * static_cast<double>(places.numel());
 }
 
-double gather_language_loss(const libtorch::CutPass& pass, const Aims* aims, const LossShare& share,
+double gather_language_loss(const libtorch::CutPass& pass, const Targets* targets, const LossShare& share,
                             const at::Tensor& ids, const at::Tensor& places) {
   double sum = 0;
   const auto gather = [&](const at::Tensor& loss) {
@@ -53,13 +53,13 @@ double gather_language_loss(const libtorch::CutPass& pass, const Aims* aims, con
   const bool is_mix = share.loss == LanguageLoss::kMix;
   if (is_mix || share.loss == LanguageLoss::kHidden) {
     const at::Tensor errors =
-        relative_errors(rows_at(pass.states(), places), rows_at(aims->states(), places)).sum();
+        relative_errors(rows_at(pass.states(), places), rows_at(targets->states(), places)).sum();
     gather(is_mix ? errors / 2 : errors);
     if (!is_mix) return sum;
   }
   in_portions(places, [&](const at::Tensor& some) {
     const at::Tensor logits = pass.behind(rows_at(pass.states(), some));
-    if (share.loss == LanguageLoss::kDivergence) return gather(aims->divergence(logits, some));
+    if (share.loss == LanguageLoss::kDivergence) return gather(targets->divergence(logits, some));
     const at::Tensor loss = next_token_losses(logits, ids, some);
     gather(is_mix ? loss / 2 : loss);
   });

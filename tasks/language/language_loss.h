@@ -17,9 +17,9 @@ struct LossShare {
 };
 
 /// What the float network says of a batch.
-class Aims {
+class Targets {
  public:
-  virtual ~Aims() = default;
+  virtual ~Targets() = default;
 
   /// Of predictions [1, places, vocabulary] from its own at these places, summed.
   virtual at::Tensor divergence(const at::Tensor& logits, const at::Tensor& places) const = 0;
@@ -28,15 +28,16 @@ class Aims {
   virtual at::Tensor states() const { return {}; }
 };
 
-/// Gathers the loss' gradients at the pass' cut, and gives these places' part of the mean. `aims`: null for kNextToken. `ids`
+/// Gathers the loss' gradients at the pass' cut, and gives these places' part of the mean. `targets`: null for kNextToken. `ids`
 /// [batch, length]; `places`, in the rows one after the other, predict the next.
-double gather_language_loss(const libtorch::CutPass& pass, const Aims* aims, const LossShare& share,
+double gather_language_loss(const libtorch::CutPass& pass, const Targets* targets, const LossShare& share,
                             const at::Tensor& ids, const at::Tensor& places);
 
 /// Of the float network's own pass on the same inputs.
-class LiveAims final : public Aims {
+class LiveTargets final : public Targets {
  public:
-  LiveAims(libtorch::CutPass pass, double temperature) : pass_(std::move(pass)), temperature_(temperature) {}
+  LiveTargets(libtorch::CutPass pass, double temperature)
+      : pass_(std::move(pass)), temperature_(temperature) {}
   at::Tensor divergence(const at::Tensor& logits, const at::Tensor& places) const override;
   at::Tensor states() const override { return pass_.states(); }
 

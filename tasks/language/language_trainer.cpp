@@ -28,7 +28,7 @@
 #include "qat/weight_average.h"
 #include "tasks/language/check_request.h"
 #include "tasks/language/kept_run.h"
-#include "tasks/language/lesson.h"
+#include "tasks/language/objective.h"
 #include "tasks/language/request_fields.h"
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
@@ -49,8 +49,8 @@ class Training {
         hooks_(hooks),
         device_(libtorch::device_named(request.device)),
         peers_(libtorch::Peers::of_environment()),
-        lesson_(lesson_of(request, hooks)),
-        rounds_(lesson_->count(), request.seed),
+        objective_(objective_of(request, hooks)),
+        rounds_(objective_->count(), request.seed),
         student_(student_of(request)) {
     if (request.batch < peers_.count())
       throw usage_error("a step's " + std::to_string(request.batch) + " samples are fewer than the " +
@@ -66,8 +66,8 @@ class Training {
   LanguageOutcome run() {
     LanguageOutcome outcome;
     outcome.is_first = peers_.is_first();
-    if (peers_.is_first()) outcome.float_measure = lesson_->measure_floats();
-    lesson_->prepare(trained_samples());
+    if (peers_.is_first()) outcome.float_measure = objective_->measure_floats();
+    objective_->prepare(trained_samples());
     deciding_ = fields_of(request_, peers_.count(), at::get_num_threads()).deciding;
     begin();
     compare_with_peers();
@@ -89,7 +89,7 @@ class Training {
     if (average_) averaged.emplace(average_->use());
     outcome.quantized = student_->freeze();
     try {
-      outcome.measure = lesson_->measure(*student_);
+      outcome.measure = objective_->measure(*student_);
       const bool is_measured = !request_.valid.empty() || !request_.valid_lines.empty();
       if (is_measured && !std::isfinite(outcome.measure))
         throw Error("what training ended in measures no finite number: training diverged");
@@ -125,21 +125,21 @@ class Training {
           "files, flags and folder");
   }
 
-  Lesson::Samples samples_of(std::int64_t step) {
-    Lesson::Samples samples;
+  Objective::Samples samples_of(std::int64_t step) {
+    Objective::Samples samples;
     for (std::int64_t i = 0; i < request_.batch; ++i)
       samples.push_back(rounds_.at(step * request_.batch + i));
     return samples;
   }
 
-  std::int64_t tokens_of(const Lesson::Samples& samples) const {
+  std::int64_t tokens_of(const Objective::Samples& samples) const {
     std::int64_t tokens = 0;
-    for (const std::int64_t sample : samples) tokens += lesson_->tokens_of(sample);
+    for (const std::int64_t sample : samples) tokens += objective_->tokens_of(sample);
     return tokens;
   }
 
   /// Those that some step takes, ascending.
-  Lesson::Samples trained_samples() {
+  Objective::Samples trained_samples() {
     std::set<std::int64_t> taken;
     for (std::int64_t i = 0; i < request_.steps * request_.batch; ++i) taken.insert(rounds_.at(i));
     return {taken.begin(), taken.end()};
@@ -148,7 +148,7 @@ class Training {
   void begin() {
     std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, deciding_, request_.device);
     if (kept) {
-      if (student_->start_shapes()) student_->start(lesson_->inputs_of_first(kCalibrating));
+      if (student_->start_shapes()) student_->start(objective_->inputs_of_first(kCalibrating));
       if (request_.scales_alone) student_->fix_codes();
       kept->load(student_->module());
     } else {
@@ -156,14 +156,14 @@ class Training {
         student_->module().to(device_);
         first_measure_ = measured();
       }
-      student_->start(lesson_->inputs_of_first(kCalibrating));
+      student_->start(objective_->inputs_of_first(kCalibrating));
     }
     gets_harder_ = loses_more_by_design();
     student_->module().to(device_);
     peers_.give_out(student_->module().parameters());
     if (!kept && !request_.recovery) first_measure_ = measured();
     if (!kept && request_.block_wise.passes > 0 && student_->network()) {
-      layers_ = lesson_->train_layers(*student_->network(), hooks_.news.layer_done);
+      layers_ = objective_->train_layers(*student_->network(), hooks_.news.layer_done);
       peers_.give_out(student_->module().parameters());
     }
     if (!kept && request_.scales_alone) student_->fix_codes();
@@ -188,7 +188,7 @@ class Training {
   }
 
   double measured() {
-    return peers_.is_first() ? lesson_->measure(*student_) : LanguageOutcome::kNotMeasured;
+    return peers_.is_first() ? objective_->measure(*student_) : LanguageOutcome::kNotMeasured;
   }
 
   std::unique_ptr<torch::optim::Optimizer> optimizer_of(
@@ -202,17 +202,17 @@ class Training {
   }
 
   /// Those of a step that are this process'.
-  Lesson::Samples own_of(const Lesson::Samples& samples) const {
-    Lesson::Samples own;
+  Objective::Samples own_of(const Objective::Samples& samples) const {
+    Objective::Samples own;
     for (auto i = static_cast<std::size_t>(peers_.rank()); i < samples.size();
          i += static_cast<std::size_t>(peers_.count()))
       own.push_back(samples[i]);
     return own;
   }
 
-  std::vector<Lesson::Samples> parts_of(const Lesson::Samples& samples) const {
+  std::vector<Objective::Samples> parts_of(const Objective::Samples& samples) const {
     std::vector<std::int64_t> lengths;
-    for (const std::int64_t sample : samples) lengths.push_back(lesson_->tokens_of(sample));
+    for (const std::int64_t sample : samples) lengths.push_back(objective_->tokens_of(sample));
     return parts_of_step(samples, lengths, request_.at_once > 0 ? request_.at_once : request_.batch,
                          part_cost_on(device_.is_cpu()));
   }
@@ -236,7 +236,7 @@ class Training {
     for (auto& parameters : optimizer_->param_groups())
       parameters.options().set_lr(rates_[group++] * of_highest);
     student_->advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
-    const Lesson::Samples samples = samples_of(step_);
+    const Objective::Samples samples = samples_of(step_);
     const double value = taken_step(samples);
     ++step_;
     log_.push_back({.step = step_, .loss = value, .rate = request_.rate * of_highest});
@@ -262,15 +262,15 @@ class Training {
   }
 
   /// Gives the loss before it; 0, and nothing is learned, where no token counts.
-  double taken_step(const Lesson::Samples& samples) {
-    const double all = lesson_->weight_of(samples);
+  double taken_step(const Objective::Samples& samples) {
+    const double all = objective_->weight_of(samples);
     stops_ = interrupt_requested();
     if (all == 0) return 0;
     optimizer_->zero_grad();
     const ShortProducts short_products(request_.products);
     double value = 0;
-    for (const Lesson::Samples& part : parts_of(own_of(samples)))
-      value += lesson_->gather(*student_, part, all);
+    for (const Objective::Samples& part : parts_of(own_of(samples)))
+      value += objective_->gather(*student_, part, all);
     value = peers_.add_up(value);
     stops_ =
         peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all, or none: the others wait for who is gone
@@ -301,7 +301,7 @@ class Training {
   const LanguageHooks& hooks_;
   at::Device device_;
   libtorch::Peers peers_;
-  std::unique_ptr<Lesson> lesson_;
+  std::unique_ptr<Objective> objective_;
   nlohmann::ordered_json deciding_;  ///< of the request
   Rounds rounds_;
   std::unique_ptr<Student> student_;

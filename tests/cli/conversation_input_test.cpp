@@ -1,5 +1,5 @@
 // Lines and Ctrl-C in drawn orders, against what is to come of them.
-#include "cli/conversation_input.h"
+#include "cli/run/conversation_input.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

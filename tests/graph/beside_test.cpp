@@ -1,6 +1,4 @@
 // What came beside products is found again, whatever stands on what; sums that only look like it are none.
-#include "graph/beside.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,13 +8,14 @@
 #include <vector>
 
 #include "graph/adapters.h"
+#include "graph/branches.h"
 #include "graph/quantize/operators.h"
 #include "graph/sparse_products.h"
 #include "tests/graph/node_builder.h"
 
 namespace {
 
-using crumb::graph::Beside;
+using crumb::graph::Branch;
 using crumb::graph::Graph;
 using crumb::graph::Links;
 using crumb::graph::NodeBuilder;
@@ -48,7 +47,7 @@ TEST_CASE("beside: sums of other programs that are called alike") {
     CAPTURE(product);
     Graph graph = biased_layer(random, product, "y");
     const Links links(graph);
-    CHECK(crumb::graph::all_beside(graph, links).sums.empty());  // a constant is nothing that came beside
+    CHECK(crumb::graph::branches_of(graph, links).sums.empty());  // a constant is nothing that came beside
     CHECK(crumb::graph::last_sum_behind(graph, links, 0) == 0);
     const auto bias = crumb::graph::bias_of(graph, links, 0);
     REQUIRE(bias);
@@ -62,7 +61,7 @@ TEST_CASE("beside: sums of other programs that are called alike") {
         graph.nodes.begin(),
         {.name = "other", .op = "MatMul", .version = 17, .inputs = {"x", "w.weight"}, .outputs = {"b"}});
     const Links links(graph);
-    CHECK(crumb::graph::all_beside(graph, links).sums.empty());
+    CHECK(crumb::graph::branches_of(graph, links).sums.empty());
     CHECK(crumb::graph::last_sum_behind(graph, links, 1) == 1);
   }
 }
@@ -71,37 +70,37 @@ TEST_CASE("beside: drawn stacks of adapters and single weights") {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
     Graph graph = biased_layer(random, random() % 2 ? "y.1" : "p", "y");
-    std::vector<Beside> made;
+    std::vector<Branch> made;
     bool has_numbers = false;
     for (std::size_t count = random() % 4, adapters = 0; count > 0; --count) {
       if (!has_numbers && random() % 3 == 0) {
         has_numbers = true;
         const crumb::graph::SparseMatrix few{.rows = 4, .columns = 3, .places = {1, 7}, .numbers = {1, -2}};
-        for (const Beside& one : add_sparse(graph, crumb::graph::linear_products(graph), few))
+        for (const Branch& one : add_sparse(graph, crumb::graph::linear_products(graph), few))
           made.push_back(one);
         graph = crumb::graph::sorted(std::move(graph));
         continue;
       }
       crumb::LowRankUpdate update{
           .module = "w", .rank = 1, .in = 4, .out = 3, .down = {1, 2, 3, 4}, .up = {1, 0, 2}};
-      std::vector<Beside> more;
+      std::vector<Branch> more;
       graph =
           crumb::graph::add_adapter(std::move(graph), {.updates = {update}}, "a" + std::to_string(adapters++),
                                     crumb::graph::AdapterType::kBfloat16, &more);
       made.insert(made.end(), more.begin(), more.end());
     }
     const Links links(graph);
-    const auto found = crumb::graph::all_beside(graph, links);
+    const auto found = crumb::graph::branches_of(graph, links);
     REQUIRE(found.sums.size() == made.size());
     std::set<std::string> takers, wanted;
     std::string product = "y";
     for (const crumb::graph::Node& node : graph.nodes)
       if (node.is("MatMul") && node.inputs[1] == "w.weight") product = node.outputs[0];
-    for (const Beside& one : found.sums) {
+    for (const Branch& one : found.sums) {
       takers.insert(one.taker);
       CHECK(one.product == product);
     }
-    for (const Beside& one : made) wanted.insert(one.taker);
+    for (const Branch& one : made) wanted.insert(one.taker);
     CHECK(takers == wanted);
     const std::size_t node = links.producer(product);
     const auto bias = crumb::graph::bias_of(graph, links, node);

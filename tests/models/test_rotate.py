@@ -53,10 +53,10 @@ def test_the_network_stays(crumb, made, tmp_path, name, stage):
     has_streams = config["model_type"] not in AFTER
     if not has_streams and "heads=off" in stage:
         result = crumb("quantize", folder, "-o", tmp_path / "r.crumb", "--weights", "keep", "--stages", stage, status=1)
-        assert re.search("finds nothing to turn: value .* (comes from|goes to) node", result.stderr)
+        assert re.search("finds nothing to rotate: value .* (comes from|goes to) node", result.stderr)
         return
     report = rotate(crumb, folder, tmp_path / "r.crumb", stage)
-    assert has_streams or "streams=off" in stage or any("which does not turn" in note for note in report["notes"])
+    assert has_streams or "streams=off" in stage or any("which is not rotated" in note for note in report["notes"])
     run, ids, start = DecoderRun(crumb, tmp_path / "r.crumb", folder, tmp_path / "work"), expected.ids[None], int(expected.steps_from)
     assert largest(run(ids)[0][0], expected.prefill) <= BOUND
     rows, past = [], None

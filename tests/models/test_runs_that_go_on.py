@@ -168,7 +168,7 @@ def test_states_are_compared_in_one_basis(crumb, made, tmp_path):
     """A rotation turns what goes from layer to layer, which the float network does not."""
     rotated = tmp_path / "rotated.crumb"
     crumb("quantize", made / "model", "-o", rotated, *SPECS, "--stages", "rotate")
-    turned = "the stage rotate turns what goes from layer to layer"
+    turned = "the stage rotate changes what goes from layer to layer"
     for loss in ("hidden", "mix"):
         assert turned in crumb(*recover(made, tmp_path / "r", "--loss", loss, "--steps", 1, base=rotated), status=2).stderr
         assert turned in crumb(*train(made, tmp_path / "t", "--loss", loss, "--start", rotated, "--steps", 1), status=2).stderr

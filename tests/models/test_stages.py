@@ -189,7 +189,7 @@ def test_what_they_cannot_do_is_said(crumb, made):
     assert "signed integers without zero points" in refused("--weights", "e2m1", "--activations", "int8", "--stages", "gptq:accumulator=16")
     assert "4 to 62 bits" in refused("--weights", "int4", "--activations", "int8", "--stages", "gptq:accumulator=3", status=2)
     assert "--trials is for --method auto" in refused("--weights", "int4", "--method", "gptq", "--trials", 2, status=2)
-    assert "finds nothing to turn: no residual stream" in refused("--weights", "int4", "--stages", "rotate")
+    assert "finds nothing to rotate: no residual stream" in refused("--weights", "int4", "--stages", "rotate")
     for stage in ("smooth", "bias_correction", "gptq", "awq", "clip", "adaround", "best"):
         assert "needs samples" in refused("--weights", "int4", "--stages", stage, status=2, data=False)
     assert "can be scaled" in refused("--weights", "int4", "--stages", "gptq,equalize")

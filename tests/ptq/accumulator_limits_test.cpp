@@ -1,5 +1,5 @@
 // Codes within a register: in exact integers, for the worst input that there is.
-#include "ptq/accumulator_limits.h"
+#include "ptq/rounding/accumulator_limits.h"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "ptq/feedback.h"
-#include "ptq/output_error.h"
+#include "ptq/rounding/feedback.h"
+#include "ptq/rounding/output_error.h"
 #include "tests/ptq/layers.h"
 
 TEST_CASE(

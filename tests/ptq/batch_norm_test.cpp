@@ -1,6 +1,6 @@
 // Means and variances of channels anew: against a plain oracle, norms that are kept against norms that are folded, and on the network
 // that comes out.
-#include "ptq/batch_norm.h"
+#include "ptq/transforms/batch_norm.h"
 
 #include <doctest/doctest.h>
 
@@ -15,8 +15,8 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
 #include "graph/quantize/apply.h"
+#include "ptq/matrices/weight_rows.h"
 #include "ptq/stages.h"
-#include "ptq/weight_rows.h"
 #include "quant/scaled_rows.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "graph/window.h"
-#include "ptq/layer_moments.h"
-#include "ptq/sampled_layers.h"
+#include "ptq/samples/layer_moments.h"
+#include "ptq/samples/sampled_layers.h"
 #include "tests/graph/node_builder.h"
 #include "tests/ptq/layers.h"
 

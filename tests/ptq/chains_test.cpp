@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "graph/quantize/apply.h"
-#include "ptq/settled_codes.h"
+#include "ptq/rounding/settled_codes.h"
 #include "runtime/engine.h"
 #include "tests/ptq/drawn_network.h"
 #include "tests/ptq/settings.h"

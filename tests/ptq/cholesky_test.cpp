@@ -1,5 +1,5 @@
 // Factors and solutions against Eigen's, within what rounding may do to either.
-#include "ptq/cholesky.h"
+#include "ptq/matrices/cholesky.h"
 
 #include <doctest/doctest.h>
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "ptq/gpfq.h"
-#include "ptq/gptq.h"
-#include "ptq/layer_rounding.h"
-#include "ptq/qronos.h"
+#include "ptq/rounding/gpfq.h"
+#include "ptq/rounding/gptq.h"
+#include "ptq/rounding/layer_rounding.h"
+#include "ptq/rounding/qronos.h"
 #include "tests/ptq/layers.h"
 
 namespace {
@@ -101,7 +101,7 @@ Walked plain_gpfq(const FixedScales& scales, const TwoStreams& layer) {
   });
 }
 
-/// Both lines of ptq/qronos.h as they stand, a problem of least squares for each column.
+/// Both lines of ptq/rounding/qronos.h as they stand, a problem of least squares for each column.
 Walked plain_qronos(const FixedScales& scales, const TwoStreams& layer, double damping) {
   const MatrixXd moments = layer.inputs * layer.inputs.transpose();
   const double share = damping * moments.diagonal().mean();

@@ -1,5 +1,5 @@
 // Codes with feedback: GPTQ's, as its paper has them, and what they are worth.
-#include "ptq/feedback.h"
+#include "ptq/rounding/feedback.h"
 
 #include <doctest/doctest.h>
 
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "ptq/descent.h"
-#include "ptq/output_error.h"
-#include "ptq/second_moments.h"
-#include "ptq/weighed_scales.h"
+#include "ptq/rounding/descent.h"
+#include "ptq/rounding/output_error.h"
+#include "ptq/rounding/weighed_scales.h"
+#include "ptq/samples/second_moments.h"
 #include "tests/ptq/layers.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // The stage fisher under squared gradients that somebody gives: its codebooks are those of weighted k-means, whatever lies where.
-#include "ptq/fisher.h"
+#include "ptq/rounding/fisher.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 
 #include "graph/onnx/infer_shapes.h"
 #include "graph/strided_index.h"
-#include "ptq/weight_rows.h"
+#include "ptq/matrices/weight_rows.h"
 #include "quant/quantized_tensor.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"

@@ -1,6 +1,6 @@
 // Recipes of drawn choices on drawn networks: the plan that a recipe makes, also after it was written and read, is the choice, and
 // layers share what values and weights make them share.
-#include "ptq/format_space.h"
+#include "ptq/precision/format_space.h"
 
 #include <doctest/doctest.h>
 

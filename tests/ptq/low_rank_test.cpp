@@ -1,5 +1,5 @@
 // The stage low_rank: what its adapter and its codes are together.
-#include "ptq/low_rank.h"
+#include "ptq/transforms/low_rank.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include "graph/adapters.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/apply.h"
-#include "ptq/nearest_of_rank.h"
+#include "ptq/matrices/nearest_of_rank.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 

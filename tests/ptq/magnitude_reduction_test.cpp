@@ -1,5 +1,5 @@
 // MagR: the least of what it says it minimizes; weights become smaller and outputs hardly change.
-#include "ptq/magnitude_reduction.h"
+#include "ptq/rounding/magnitude_reduction.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The stage outliers: which weights stay numbers, that the network in floats stays what it is, and what is left for codes.
-#include "ptq/outliers.h"
+#include "ptq/transforms/outliers.h"
 
 #include <doctest/doctest.h>
 

@@ -12,7 +12,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/apply.h"
 #include "graph/quantized_constant.h"
-#include "ptq/sampled_layers.h"
+#include "ptq/samples/sampled_layers.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 #include "tests/ptq/settings.h"

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "graph/onnx/infer_shapes.h"
-#include "ptq/orthogonal_matrix.h"
-#include "ptq/rotation_sites.h"
+#include "ptq/matrices/orthogonal_matrix.h"
 #include "ptq/stages.h"
+#include "ptq/transforms/rotation_sites.h"
 #include "runtime/engine.h"
 #include "tests/ptq/stream_network.h"
 
@@ -120,5 +120,5 @@ TEST_CASE("rotate: what makes a stream no stream is said, and nothing turns") {
   CHECK(refused([&](Graph& graph) {
           for (crumb::graph::Node& node : graph.nodes)
             if (node.is("RMSNormalization")) node.op = "Softmax", node.inputs.resize(1), node.version = 13;
-        }).find("finds nothing to turn: no residual stream") != std::string::npos);
+        }).find("finds nothing to rotate: no residual stream") != std::string::npos);
 }

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "ptq/gpfq.h"
-#include "ptq/gptq.h"
-#include "ptq/layer_rounding.h"
-#include "ptq/output_error.h"
-#include "ptq/qronos.h"
+#include "ptq/rounding/gpfq.h"
+#include "ptq/rounding/gptq.h"
+#include "ptq/rounding/layer_rounding.h"
+#include "ptq/rounding/output_error.h"
+#include "ptq/rounding/qronos.h"
 #include "tests/ptq/layers.h"
 #include "tests/support/testing.h"
 

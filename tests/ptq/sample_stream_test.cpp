@@ -1,5 +1,5 @@
 // Samples on their way through a network: what they bring to each layer is what the whole network computes there.
-#include "ptq/sample_stream.h"
+#include "ptq/samples/sample_stream.h"
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantized_constant.h"
-#include "ptq/gptq.h"
-#include "ptq/layer_moments.h"
+#include "ptq/rounding/gptq.h"
+#include "ptq/samples/layer_moments.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 

@@ -1,5 +1,5 @@
 // What no station rounds: tables of embeddings, and matrices that several places take.
-#include "ptq/shared_matrices.h"
+#include "ptq/rounding/shared_matrices.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Learned rounding: codes stay neighbours of their weights, and outputs lose less than by the nearest.
-#include "ptq/soft_rounding.h"
+#include "ptq/rounding/soft_rounding.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ptq/output_error.h"
-#include "ptq/weighed_codebook.h"
+#include "ptq/rounding/output_error.h"
+#include "ptq/rounding/weighed_codebook.h"
 #include "quant/quantizer.h"
 #include "tests/ptq/layers.h"
 

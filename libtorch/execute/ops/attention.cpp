@@ -135,10 +135,11 @@ Outputs rotary_embedding(const Call& call) {
   // [batch, heads, steps, size]
   const at::Tensor heads = packed ? by_heads(call, x, call.int_or("num_heads", 0), "num_heads") : x;
   if (heads.dim() != 4) call.fail("expected an input of 3 or 4 axes, found " + text_of(call.in(0)));
-  std::int64_t turned = call.int_or("rotary_embedding_dim", 0);
-  if (turned == 0) turned = heads.size(3);
-  if (turned < 0 || turned > heads.size(3) || turned % 2 != 0) {
-    call.fail("cannot turn " + std::to_string(turned) + " of " + std::to_string(heads.size(3)) + " elements");
+  std::int64_t rotated_size = call.int_or("rotary_embedding_dim", 0);
+  if (rotated_size == 0) rotated_size = heads.size(3);
+  if (rotated_size < 0 || rotated_size > heads.size(3) || rotated_size % 2 != 0) {
+    call.fail("cannot rotate " + std::to_string(rotated_size) + " of " + std::to_string(heads.size(3)) +
+              " elements");
   }
   const auto angles = [&](std::size_t input) {
     at::Tensor cache = widened(call.tensor(input));
@@ -148,21 +149,21 @@ Outputs rotary_embedding(const Call& call) {
         call.fail("with position_ids, expected a cache of 2 axes, found " + text_of(call.in(input)));
       cache = cache.index_select(0, ids.flatten()).reshape({ids.size(0), -1, cache.size(1)});
     }
-    if (cache.dim() != 3 || cache.size(2) != turned / 2) {
-      call.fail("the cache " + text_of(call.in(input)) + " is not for " + std::to_string(turned / 2) +
+    if (cache.dim() != 3 || cache.size(2) != rotated_size / 2) {
+      call.fail("the cache " + text_of(call.in(input)) + " is not for " + std::to_string(rotated_size / 2) +
                 " angles");
     }
     return cache.unsqueeze(1);
   };
   const at::Tensor cosine = angles(1), sine = angles(2);
-  const at::Tensor part = heads.slice(3, 0, turned);
+  const at::Tensor part = heads.slice(3, 0, rotated_size);
   const bool interleaved = call.int_or("interleaved", 0) != 0;
-  const at::Tensor a = interleaved ? part.slice(3, 0, turned, 2) : part.slice(3, 0, turned / 2);
-  const at::Tensor b = interleaved ? part.slice(3, 1, turned, 2) : part.slice(3, turned / 2);
+  const at::Tensor a = interleaved ? part.slice(3, 0, rotated_size, 2) : part.slice(3, 0, rotated_size / 2);
+  const at::Tensor b = interleaved ? part.slice(3, 1, rotated_size, 2) : part.slice(3, rotated_size / 2);
   const at::Tensor real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
   const at::Tensor rotated =
       interleaved ? at::stack({real, imaginary}, -1).flatten(3) : at::cat({real, imaginary}, 3);
-  const at::Tensor y = at::cat({rotated, heads.slice(3, turned)}, 3);
+  const at::Tensor y = at::cat({rotated, heads.slice(3, rotated_size)}, 3);
   return like_input(call, packed ? heads_together(y) : y);
 }
 

@@ -95,8 +95,8 @@ Sequence sequence_of(const Call& call, std::int64_t gates) {
   return s;
 }
 
-/// Time turned around: of each sequence its own steps, with what lies behind them left in place.
-at::Tensor turned(const Sequence& s, const at::Tensor& x) {
+/// The steps of each sequence in reverse, with what lies behind them left in place.
+at::Tensor reversed(const Sequence& s, const at::Tensor& x) {
   if (!s.lengths.defined()) return x.flip({0});
   const at::Tensor steps = at::arange(s.time, s.lengths.options()).unsqueeze(1);
   const at::Tensor lengths = s.lengths.unsqueeze(0);
@@ -115,7 +115,7 @@ struct Ran {
 Ran run_direction(const Sequence& s, std::int64_t direction, const at::Tensor& bias, Tensors state,
                   const Step& step) {
   const bool backwards = direction == 1 || s.reverse;
-  const at::Tensor x = backwards ? turned(s, s.x) : s.x;
+  const at::Tensor x = backwards ? reversed(s, s.x) : s.x;
   at::Tensor gates = at::matmul(x, s.w[direction].t());
   if (bias.defined()) gates = gates + bias;
   Tensors outputs;
@@ -131,7 +131,7 @@ Ran run_direction(const Sequence& s, std::int64_t direction, const at::Tensor& b
     state = std::move(next);
   }
   at::Tensor y = outputs.empty() ? at::zeros({0, s.batch, s.hidden}, s.x.options()) : at::stack(outputs);
-  return {backwards ? turned(s, y) : y, state};
+  return {backwards ? reversed(s, y) : y, state};
 }
 
 /// y [time, directions, batch, hidden] and states [directions, batch, hidden] as the node's outputs.
@@ -213,7 +213,7 @@ Tensors library_parameters(const Sequence& s, const std::vector<std::int64_t>& o
   return parameters;
 }
 
-/// LibTorch's layers run forward or both ways: a reverse one gets its input turned around.
+/// LibTorch's layers run forward or both ways: a reverse one gets its input reversed.
 at::Tensor library_input(const Sequence& s) { return s.reverse ? s.x.flip({0}) : s.x; }
 
 at::Tensor library_output(const Sequence& s, const at::Tensor& y) {

@@ -98,9 +98,9 @@ Outputs window(const Call& call) {
   const std::int64_t period = call.int_or("periodic", 1) != 0 ? size : size - 1;
   const auto options = at::TensorOptions().dtype(at::kDouble).device(call.tensor(0).device());
   if (size == 1) return {wrapped(at::ones({1}, options), type)};
-  const at::Tensor turn = at::arange(size, options) * (2 * std::numbers::pi / static_cast<double>(period));
+  const at::Tensor angle = at::arange(size, options) * (2 * std::numbers::pi / static_cast<double>(period));
   const double over = kOver;
-  return {wrapped(kA0 / over - turn.cos() * (kA1 / over) + (turn * 2).cos() * (kA2 / over), type)};
+  return {wrapped(kA0 / over - angle.cos() * (kA1 / over) + (angle * 2).cos() * (kA2 / over), type)};
 }
 
 Outputs mel_weight_matrix(const Call& call) {

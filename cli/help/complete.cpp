@@ -1,0 +1,140 @@
+#include "cli/help/complete.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "cli/help/help_format.h"
+#include "cli/help/value_candidates.h"
+
+namespace crumb::cli {
+namespace {
+
+/// Where the words before the cursor have led.
+struct Place {
+  const CLI::App* verb;
+  const CLI::Option* awaits = nullptr;  ///< the flag whose values may stand next
+  bool must = false;                    ///< and nothing else may
+  std::size_t taken = 0;                ///< values of that flag
+  std::size_t positionals = 0;
+  std::vector<const CLI::Option*> given;
+};
+
+void take_flag(Place& place, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const CLI::Option* const flag = place.verb->get_option_no_throw(name);
+  place.awaits = nullptr;
+  if (!flag) return;
+  place.given.push_back(flag);
+  if (name.size() < word.size() || flag->get_items_expected_max() == 0) return;
+  place.awaits = flag;
+  place.taken = 0;
+  place.must = flag->get_items_expected_min() > 0;
+}
+
+/// The verb of that name below; null where there is none.
+const CLI::App* find_below(const CLI::App& verb, const std::string& name) {
+  for (const CLI::App* below : verb.get_subcommands([](const CLI::App*) { return true; }))
+    if (below->get_name() == name) return below;
+  return nullptr;
+}
+
+void take_word(Place& place, const std::string& word) {
+  if (place.awaits && (place.must || !word.starts_with('-'))) {
+    ++place.taken;
+    place.must = place.taken < static_cast<std::size_t>(place.awaits->get_items_expected_min());
+    if (place.taken >= static_cast<std::size_t>(place.awaits->get_items_expected_max()))
+      place.awaits = nullptr;
+    return;
+  }
+  if (word.starts_with('-') && word.size() > 1) return take_flag(place, word);
+  if (const CLI::App* below = find_below(*place.verb, word)) {
+    place = {.verb = below, .given = {}};
+    return;
+  }
+  ++place.positionals;
+}
+
+void add_values_of(const CLI::Option& option, const std::string& begun, Candidates& found) {
+  const std::string words = value_words(option);
+  std::size_t at = 0;
+  while (at <= words.size() && !words.empty()) {
+    const std::size_t end = std::min(words.find('|', at), words.size());
+    add_values(std::string_view(words).substr(at, end - at), begun, found);
+    at = end + 1;
+  }
+}
+
+/// One line of help, without its second sentence.
+std::string first_words(const std::string& help) {
+  constexpr std::size_t kMost = 72;
+  const std::vector<std::string> lines = wrapped(help.substr(0, help.find('\n')), kMost);
+  return lines.empty() ? "" : lines[0] + (lines.size() > 1 ? " ..." : "");
+}
+
+void add_flags(const Place& place, const std::string& begun, Candidates& found) {
+  for (const CLI::Option* option : place.verb->get_options()) {
+    const bool is_given = std::ranges::find(place.given, option) != place.given.end();
+    const bool is_once = option->get_expected_max() <= 1 || option->get_items_expected_max() == 0;
+    if (is_given && is_once) continue;
+    for (const std::string& name : option->get_lnames())
+      if (("--" + name).starts_with(begun))
+        found.words.push_back({"--" + name, first_words(option->get_description())});
+    for (const std::string& name : option->get_snames())
+      if (begun.size() < 2 || "-" + name == begun)
+        found.words.push_back({"-" + name, first_words(option->get_description())});
+  }
+}
+
+const CLI::Option* positional_at(const CLI::App& verb, std::size_t place) {
+  const CLI::Option* last = nullptr;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_positional()) continue;
+    last = option;
+    if (place == 0) return option;
+    --place;
+  }
+  const bool is_open = last && last->get_items_expected_max() > 1;
+  return is_open ? last : nullptr;
+}
+
+}  // namespace
+
+Candidates complete(const CLI::App& app, const std::vector<std::string>& words) {
+  Place place{.verb = &app, .given = {}};
+  Candidates found;
+  if (words.empty()) return found;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if (i > 0 || words[i] != "help") take_word(place, words[i]);
+  const std::string& begun = words.back();
+  if (begun.starts_with("--") && begun.find('=') != std::string::npos && !place.must) {
+    const std::size_t value = begun.find('=') + 1;
+    const CLI::Option* flag = place.verb->get_option_no_throw(begun.substr(0, value - 1));
+    if (!flag) return found;
+    add_values_of(*flag, begun.substr(value), found);
+    for (Candidate& word : found.words) word.text.insert(0, begun.substr(0, value));
+    return found;
+  }
+  if (place.awaits) add_values_of(*place.awaits, begun, found);
+  if (place.must) return found;
+  if (begun.starts_with('-')) {
+    add_flags(place, begun, found);
+    return found;
+  }
+  const std::vector<const CLI::App*> below =
+      place.verb->get_subcommands([](const CLI::App* verb) { return is_shown(*verb); });
+  for (const CLI::App* verb : below)
+    if (verb->get_name().starts_with(begun))
+      found.words.push_back({verb->get_name(), first_words(verb->get_description())});
+  if (const CLI::Option* positional = positional_at(*place.verb, place.positionals))
+    add_values_of(*positional, begun, found);
+  return found;
+}
+
+void print_candidates(const CLI::App& app, const std::vector<std::string>& words) {
+  const Candidates found = complete(app, words);
+  for (const Candidate& word : found.words)
+    std::cout << word.text << (word.help.empty() ? "" : "\t") << word.help << "\n";
+  if (found.files) std::cout << ":files\n";
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,113 @@
+#include "cli/quantize/quantize_graph.h"
+
+#include <iostream>
+
+#include "cli/flags/flag_group.h"
+#include "cli/flags/number_checks.h"
+#include "cli/flags/opset_flag.h"
+#include "cli/flags/shape_flags.h"
+#include "cli/notes.h"
+#include "cli/output.h"
+#include "cli/quantize/quantize_graph_report.h"
+#include "jobs/quantize_json.h"
+
+namespace crumb::cli {
+namespace {
+
+/// Whether nobody said of weights more than the name of a scheme; GGUF's blocks are those of its tools.
+bool is_of_scheme(const QuantizeGraph& wish) {
+  const RecipeFlags& flags = wish.recipe;
+  return !wish.chosen && flags.weights.empty() && flags.recipe.empty() && !flags.scheme.starts_with("gguf:");
+}
+
+jobs::QuantizeRequest request_of(const QuantizeGraph& wish) {
+  jobs::QuantizeRequest request{.input = wish.input,
+                                .output = wish.output,
+                                .recipe = {},
+                                .as = jobs::QuantizeRequest::As::kNetwork,
+                                .data = wish.flags.data,
+                                .tokens = wish.flags.tokens,
+                                .device = wish.flags.device,
+                                .opset = wish.flags.opset,
+                                .shapes = read_shapes(wish.flags.shapes),
+                                .keeps_io_types = wish.flags.float16_io,
+                                .float32_io = wish.flags.float32_io,
+                                .pads_groups = is_of_scheme(wish),
+                                .threads = wish.threads,
+                                .memory = wish.memory,
+                                .dry_run = wish.dry_run,
+                                .resume = wish.resume,
+                                .read_files = {}};
+  if (!wish.flags.to.empty()) {
+    request.form = exporting::form_named(wish.flags.to);
+    if (std::filesystem::path(wish.output).extension() == ".crumb")
+      throw usage_error("--to is for ONNX files, found the packed file " + quote_text(wish.output));
+  }
+  if (!wish.flags.profile.empty()) request.profile = exporting::qonnx_profile_named(wish.flags.profile);
+  if (!wish.recipe.recipe.empty()) request.read_files.emplace_back(wish.recipe.recipe);
+  RecipeFlags flags = wish.recipe;
+  use_profile(wish.flags.profile, flags);
+  request.recipe = wish.chosen ? *wish.chosen : recipe_of(flags);
+  request.checks_profile = !flags.base.empty();
+  // A file that names its stages, as those that --target writes do, says all: samples move no quantizers.
+  request.is_whole =
+      wish.chosen || (!flags.recipe.empty() && flags.stages.empty() && !request.recipe.stages.empty());
+  return request;
+}
+
+}  // namespace
+
+void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
+  const auto several = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
+  several(verb.add_option("--data", flags.data,
+                          "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder "
+                          "of them; of a language model also a text, or texts or conversations (.jsonl)")
+              ->type_name("DATA")
+              ->group(kSampleFlags));
+  verb.add_option("--tokens", flags.tokens, "Of a text as --data: its first N tokens (all)")
+      ->type_name("TOKENS")
+      ->group(kSampleFlags)
+      ->check(at_least(1));
+  verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")
+      ->type_name("qonnx|qcdq")
+      ->group(kOutputFlags);
+  verb.add_option("--profile", flags.profile,
+                  "Of a graph: what shall take it; hls4ml has a recipe of its own (qonnx)")
+      ->type_name("qonnx|finn|hls4ml")
+      ->group(kOutputFlags);
+  add_opset_flag(verb, flags.opset,
+                 "Of a graph: the operator set of the file (13, or the least that will do)");
+  several(
+      verb.add_option("--shape", flags.shapes, "Of a graph: NAME=1x128, the shape of an input in the file")
+          ->type_name("NAME=SIZES")
+          ->group(kOutputFlags));
+  verb.add_option("--device", flags.device, "Of a graph: where samples run: cpu or cuda (cpu)")
+      ->type_name("DEVICE")
+      ->group(kRunningFlags);
+  CLI::Option* kept = verb.add_flag("--float16-io", flags.float16_io,
+                                    "Of a graph in float16, bfloat16 or float64: its inputs and outputs keep "
+                                    "their types (the default, but for FINN and hls4ml)")
+                          ->group(kOutputFlags);
+  verb.add_flag("--float32-io", flags.float32_io, "Of such a graph: inputs and outputs in float32")
+      ->group(kOutputFlags)
+      ->excludes(kept);
+  verb.add_flag("--tensors-only", flags.tensors_only,
+                "Take an .onnx for a checkpoint: its tensors, no operators")
+      ->group(kInputFlags);
+}
+
+void quantize_graph(const QuantizeGraph& wish) {
+  if (wish.output.empty() && !wish.dry_run)
+    throw usage_error("quantize needs -o FILE, the graph to write (.onnx or .crumb), or --dry-run");
+  const jobs::QuantizeRequest request = request_of(wish);
+  const jobs::QuantizeReport report = jobs::quantize(request, terminal());
+  if (!wish.json) return print(report);
+  Json json = jobs::json_of(report);
+  if (wish.chosen) {
+    json["recipe"] = to_yaml(report.recipe);
+    json["assignment"] = wish.assignment;
+  }
+  print_json(json);
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,45 @@
+// crumb quantize of a graph, or of a checkpoint as a graph: quantizers where a recipe says, scales of activations from
+// calibration data.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/flags/recipe_flags.h"
+#include "cli/output.h"
+
+namespace crumb::cli {
+
+/// The flags that only graphs have.
+struct GraphFlags {
+  std::vector<std::string> data, shapes;
+  std::string to, profile, device;
+  std::int64_t opset = 0;
+  std::size_t tokens = 0;  ///< of text; 0: all
+  bool tensors_only = false;
+  bool float16_io = false, float32_io = false;
+
+  bool any() const {
+    return !data.empty() || !shapes.empty() || !to.empty() || !profile.empty() || !device.empty() ||
+           opset != 0 || tokens != 0 || float16_io || float32_io;
+  }
+};
+
+void add_graph_flags(CLI::App& verb, GraphFlags& flags);
+
+struct QuantizeGraph {
+  std::string input, output;
+  RecipeFlags recipe;
+  std::optional<Recipe> chosen;  ///< instead of what the flags say
+  Json assignment = {};          ///< how it was chosen, for the report in JSON; null: by flags
+  GraphFlags flags;
+  int threads = 0;
+  std::uint64_t memory = 0;  ///< bytes of samples on their way; 0: the usual
+  bool json = false, dry_run = false, resume = false;
+};
+
+void quantize_graph(const QuantizeGraph& options);
+
+}  // namespace crumb::cli

@@ -1,0 +1,86 @@
+// crumb embed: sentences to vectors.
+#include <filesystem>
+#include <iostream>
+
+#include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
+#include "base/files/output_place.h"
+#include "base/files/text.h"
+#include "cli/flags/fast_flag.h"
+#include "cli/flags/flag_group.h"
+#include "cli/flags/threads_flag.h"
+#include "cli/flags/verb.h"
+#include "cli/output.h"
+#include "cli/run/model_inputs.h"
+#include "cli/run/not_finite.h"
+#include "formats/npy/npy.h"
+#include "jobs/engines/graph_inputs.h"
+#include "jobs/samples/read_lines.h"
+#include "models/read_graph.h"
+#include "models/weight_source.h"
+#include "quant/checkpoint/checkpoint_run.h"
+#include "runtime/sentences/sentence_encoder.h"
+
+namespace crumb::cli {
+namespace {
+
+struct EmbedOptions {
+  std::string model, text, output;
+  int threads = 0;
+  bool fast = false, strict = false;
+};
+
+void embed_verb(const EmbedOptions& options) {
+  std::vector<std::filesystem::path> inputs = model_inputs(options.model);
+  inputs.emplace_back(options.text);
+  refuse_overwriting_inputs(inputs, options.output);
+  claim_output(options.output);
+  const std::vector<std::string> lines = jobs::read_lines(options.text);
+  const auto source = models::open_weights(options.model);
+  const auto encoder = runtime::SentenceEncoder::load(
+      jobs::for_runtime(models::open_graph(options.model)),
+      [&](const std::string& path) { return source->file(path); }, source->describe());
+  graph::NotFiniteWatch watch(options.strict);
+  const graph::NotFiniteScope scope(&watch);
+  std::vector<float> vectors;
+  const double start = now_seconds();
+  {
+    Progress progress("embedding", "lines", lines.size(), 0);
+    const auto done_so_far = [&](size_t done, size_t) {
+      check_interrupt();
+      progress.update(done, 0);
+    };
+    vectors = encoder.embed(lines, options.threads, done_so_far, promise_of(options.fast));
+  }
+  const double seconds = now_seconds() - start;
+  Notes notes;
+  note_not_finite(watch.first(&encoder.graph()), notes);
+  write_npy(options.output, vectors, lines.size(), encoder.width());
+  std::cout << options.output << ": float32 [" << lines.size() << ", " << encoder.width() << "], "
+            << fixed(seconds, 2) << " s\n";
+}
+
+}  // namespace
+
+void add_embed(CLI::App& app) {
+  auto options = std::make_shared<EmbedOptions>();
+  CLI::App* verb = app.add_subcommand("embed", "Embed the lines of a text file with a sentence encoder");
+  verb->add_option("model", options->model, "A Hugging Face folder or a packed file")
+      ->type_name("MODEL")
+      ->required();
+  verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")
+      ->type_name("FILE")
+      ->group(kInputFlags)
+      ->required();
+  verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
+      ->type_name("FILE")
+      ->group(kOutputFlags)
+      ->required();
+  add_threads_flag(*verb, options->threads, "Threads, which never change the result (those the machine has)");
+  add_fast_flag(*verb, options->fast);
+  add_strict_flag(*verb, options->strict);
+  verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");
+  verb->callback([options] { embed_verb(*options); });
+}
+
+}  // namespace crumb::cli

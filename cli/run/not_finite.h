@@ -1,0 +1,31 @@
+// What verbs that run networks say of values that are NaN or infinite and come to quantizers (graph/not_finite.h).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "cli/flags/flag_group.h"
+#include "cli/notes.h"
+#include "cli/output.h"
+#include "graph/not_finite.h"
+
+namespace crumb::cli {
+
+inline void add_strict_flag(CLI::App& verb, bool& strict) {
+  verb.add_flag("--strict", strict,
+                "Values that are NaN or infinite and come to a quantizer are an error, not a note")
+      ->group(kRunningFlags);
+}
+
+/// Nothing where all were finite.
+inline void note_not_finite(const std::optional<graph::NotFinite>& found, Notes& notes) {
+  if (found) notes.say(graph::text_of(*found));
+}
+
+/// {"node", "count"}, or null.
+inline Json not_finite_json(const std::optional<graph::NotFinite>& found) {
+  if (!found) return nullptr;
+  return {{"node", found->node}, {"count", found->count}};
+}
+
+}  // namespace crumb::cli

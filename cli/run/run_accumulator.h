@@ -1,0 +1,29 @@
+// crumb run --accumulator: products in simulated registers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/accumulator/simulate.h"
+#include "cli/flags/verb.h"
+
+namespace crumb::cli {
+
+struct RunAccumulatorOptions {
+  std::string bits;      ///< of each register; "": nothing is simulated
+  std::string overflow;  ///< check, wrap, saturate; "": check
+  std::vector<std::string> ranges;
+  bool constrained_only = false;  ///< leave layers out that training did not constrain
+};
+
+void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options);
+
+/// NameRole on stderr which layers are not simulated, and why. Throws Error for flags that cannot be, and where no layer
+/// can be simulated.
+analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
+                                                      const RunAccumulatorOptions& options);
+
+/// How the registers fared, on stderr.
+void note_overflows(const analysis::AccumulatorSimulation& simulation);
+
+}  // namespace crumb::cli

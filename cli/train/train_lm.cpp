@@ -1,0 +1,338 @@
+#include "cli/train/train_lm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/files/inputs.h"
+#include "base/files/text.h"
+#include "cli/inspect/same_network.h"
+#include "cli/notes.h"
+#include "cli/output.h"
+#include "cli/quantize/quantize_graph_report.h"
+#include "cli/train/training_start.h"
+#include "cli/train/usual_rate.h"
+#include "graph/adapters.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "jobs/checkpoint_notes.h"
+#include "jobs/engines/open_engine.h"
+#include "jobs/folder_files.h"
+#include "jobs/packed_files.h"
+#include "models/checkpoint_graph.h"
+#include "models/encoder_inputs.h"
+#include "models/fresh_network.h"
+#include "models/read_graph.h"
+#include "quant/tensor_source.h"
+#include "training/language_run.h"
+#include "training/run_folder.h"
+
+namespace crumb::cli {
+namespace {
+
+/// What --loss and --teacher say together.
+tasks::LanguageLoss loss_of(const LanguageWish& wish) {
+  const bool is_fresh = !wish.flags.from_scratch.empty();
+  const std::string teacher = wish.flags.teacher.empty() && is_fresh ? "none" : wish.flags.teacher;
+  if (is_fresh && teacher != "none")
+    throw usage_error("--teacher float: a network that begins from scratch has no float one to learn from");
+  if (!teacher.empty() && teacher != "float" && teacher != "none")
+    throw usage_error("--teacher " + quote_text(teacher) + ": expected float or none");
+  if (wish.loss.empty() && wish.task == kSentenceTask) return tasks::LanguageLoss::kMix;
+  if (wish.loss.empty())
+    return teacher == "none" ? tasks::LanguageLoss::kNextToken : tasks::LanguageLoss::kDivergence;
+  const auto loss = tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, wish.loss, "--loss");
+  if (!teacher.empty() && (teacher == "none") != (loss == tasks::LanguageLoss::kNextToken))
+    throw usage_error("--loss " + wish.loss + " with --teacher " + teacher +
+                      ": ce learns the text's tokens, the others learn from the float network");
+  return loss;
+}
+
+Recipe language_recipe(const RecipeFlags& flags, const std::string& task) {
+  if (!flags.has_base())
+    throw usage_error("training " + task + " needs --weights SPEC, --scheme or --recipe");
+  return recipe_of(flags);
+}
+
+void print_report(const Json& report, const std::string& folder) {
+  std::vector<std::string> head{report.at("metric"), "float", "rounded"},
+      row{"", measure_text(report, "float"), measure_text(report, "rounded")};
+  if (report.contains("block_wise")) {
+    head.emplace_back("layer by layer");
+    row.push_back(measure_text(report, "block_wise"));
+  }
+  head.emplace_back("trained");
+  row.push_back(measure_text(report, "quantized"));
+  print_table({head, row});
+  std::cout << report.at("steps") << " steps, " << report.at("trained_tokens") << " tokens, "
+            << fixed(report.at("seconds"), 0) << " s: " << folder
+            << "/{model.crumb, log.jsonl, report.json}, " << fixed(report.at("bytes").get<double>() / 1e6, 2)
+            << " MB\n";
+}
+
+/// Where training begins.
+struct Beginning {
+  graph::Graph network;                      ///< in floats
+  std::map<std::string, std::string> files;  ///< beside it
+};
+
+/// Throws where more than weights is quantized. `source`: the flag and its value.
+void refuse_quantized_values(const graph::Graph& graph, const std::string& source) {
+  const auto quantizer = std::ranges::find_if(graph.nodes, graph::is_quantizer);
+  if (quantizer != graph.nodes.end())
+    throw usage_error(source + " has quantizers of activations or of its cache (" +
+                      graph::text_of(*quantizer) + "); training begins with a network in floats");
+}
+
+Beginning beginning_of(const LanguageWish& wish) {
+  const LanguageFlags& flags = wish.flags;
+  if (!flags.from_scratch.empty()) {
+    models::FreshNetwork fresh = models::fresh_network(flags.from_scratch, wish.seed);
+    return {std::move(fresh.graph), std::move(fresh.files)};
+  }
+  const TensorSource source = TensorSource::open(flags.model);
+  if (!source.checkpoint()) {
+    graph::Graph packed = models::open_graph(flags.model);
+    refuse_quantized_values(packed, "--model " + quote_text(flags.model));
+    return {graph::fold_quantized(std::move(packed)), jobs::packed_files(source)};
+  }
+  Notes notes;
+  jobs::note_folder(*source.checkpoint(), notes);
+  models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(flags.model));
+  note_unused(read.unused, notes);
+  return {std::move(read.graph), jobs::packed_files(source)};
+}
+
+/// --start, whose weights are to be learned.
+graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
+  const std::string& path = wish.flags.start;
+  if (!wish.flags.from_scratch.empty())
+    throw usage_error("--start has codes of a model, and --from-scratch draws one; give --model");
+  graph::Graph start = models::open_graph(path);
+  if (start.quantized.empty())
+    throw usage_error("--start " + quote_text(path) + " has no codes, which crumb quantize writes");
+  refuse_quantized_values(start, "--start " + quote_text(path));
+  expect_same_network(
+      {.graph = start,
+       .name = "--start " + quote_text(path),
+       .files = jobs::packed_files(TensorSource::open(path))},
+      {.graph = model.network, .name = "--model " + quote_text(wish.flags.model), .files = model.files});
+  return start;
+}
+
+void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
+  const bool is_encoder = wish.task == kSentenceTask;
+  if (models::is_encoder(network) == is_encoder) return;
+  const bool is_fresh = !wish.flags.from_scratch.empty();
+  throw usage_error((is_fresh ? "--from-scratch " + quote_text(wish.flags.from_scratch)
+                              : "--model " + quote_text(wish.flags.model)) +
+                    (is_encoder ? " is a decoder: crumb train lm"
+                     : is_fresh ? " is a sentence encoder, which begins with a float one"
+                                : " is a sentence encoder: crumb train embed"));
+}
+
+/// What the recipe's stages say instead of flags; they are the request's then, and no more the recipe's. Gives those before
+/// training.
+std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
+  const std::vector<Stage> stages = std::exchange(request.recipe.stages, {});
+  std::vector<Stage> before;
+  if (stages.empty()) return before;
+  if (!wish.given.empty())
+    throw usage_error(wish.given[0] + ": the recipe has stages, which say it (" + to_string(stages[0]) + ")");
+  const auto count = [](const Stage& stage, const char* option) {
+    return static_cast<std::int64_t>(stage.value(option));
+  };
+  request.steps = 0;
+  std::string last;
+  for (const Stage& stage : stages) {
+    if (stage.name == last || last == "end_to_end" || (!stage.info().trains && !last.empty()))
+      throw usage_error(
+          "the stage " + stage.name + " comes behind " + last +
+          "; expected stages of crumb quantize, then block_wise, then end_to_end, each of these "
+          "once at most");
+    if (!stage.info().trains) {
+      before.push_back(stage);
+      continue;
+    }
+    last = stage.name;
+    if (stage.name == "block_wise") {
+      request.block_wise = {.passes = count(stage, "passes"),
+                            .sequences = count(stage, "sequences"),
+                            .rate = stage.value("rate"),
+                            .scale_rate = stage.value("scale_rate"),
+                            .scales_alone = stage.value("scales_alone") != 0,
+                            .signs = stage.value("signs") != 0};
+    } else {
+      request.steps = count(stage, "steps");
+      request.rate = stage.options.contains("rate") ? stage.value("rate") : 0;
+      request.scale_rate = stage.options.contains("scale_rate") ? stage.value("scale_rate") : 0;
+      request.warm_up = count(stage, "warm_up");
+      request.scales_alone = stage.value("scales_alone") != 0;
+      request.learn_adapters = stage.value("learn_adapters") != 0;
+    }
+  }
+  if (last.empty())
+    throw usage_error("the recipe's stages are all of crumb quantize (" + to_string(stages[0]) +
+                      "); training has block_wise and end_to_end");
+  return before;
+}
+
+/// Throws usage Error where adapters are to learn along, and neither the network has one nor a stage makes one.
+void check_learned_adapters(const std::vector<Stage>& stages, const tasks::LanguageRequest& request) {
+  const bool makes_one =
+      std::ranges::any_of(stages, [](const Stage& stage) { return stage.name == "low_rank"; });
+  const graph::Graph& start = request.start ? *request.start : request.network;
+  if (request.learn_adapters && !makes_one && graph::adapter_names(start).empty())
+    throw usage_error(
+        "adapters are to learn along, the network has none, and no stage before it makes an adapter "
+        "(low_rank)");
+}
+
+/// What the stages before training make of the network: the codes that it begins with. A run that goes on has them in its folder.
+void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages, training::LanguageRun& run) {
+  if (stages.empty()) return;
+  if (!wish.flags.from_scratch.empty())
+    throw usage_error("the stage " + to_string(stages[0]) +
+                      " is for a model that there is, and --from-scratch draws one");
+  if (!wish.flags.start.empty())
+    throw usage_error("--start " + quote_text(wish.flags.start) + ": the recipe has the stage " +
+                      to_string(stages[0]) + ", which makes the codes that training begins with");
+  for (const Stage& stage : stages)
+    run.request.start_by += (run.request.start_by.empty() ? "" : ",") + to_string(stage);
+  const std::filesystem::path kept = start_in(run.folder);
+  std::error_code none;
+  if (!wish.restart && std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
+      std::filesystem::exists(kept, none)) {
+    const OwnFiles own;
+    run.request.start = models::open_graph(kept.string());
+    return;
+  }
+  jobs::open_language_trainer().check(run.request);
+  std::vector<ptq::StageReport> reports;
+  run.request.start = start_by_stages(stages, run.request, reports);
+  for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
+  if (!is_writer()) return;
+  std::filesystem::create_directories(run.folder);
+  graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
+}
+
+/// What flags say of training, as stages say it; a rate that none gives follows from the network.
+std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
+  const LanguageFlags& flags = wish.flags;
+  std::vector<Stage> stages;
+  if (flags.block_passes > 0) {
+    Stage& stage = stages.emplace_back(parse_stage("block_wise"));
+    stage.options["passes"] = static_cast<double>(flags.block_passes);
+    const auto sequences = static_cast<double>(flags.block_sequences);
+    if (sequences != stage.value("sequences")) stage.options["sequences"] = sequences;
+  }
+  if (flags.training.steps > 0)
+    stages.push_back(end_to_end_stage(flags.training, {.rate = wish.rate,
+                                                       .scale_rate = flags.scale_rate,
+                                                       .scales_alone = flags.scales_alone,
+                                                       .learn_adapters = flags.learn_adapters}));
+  return stages;
+}
+
+/// Everything that makes the network, what made --start first.
+std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
+  std::vector<Stage> stages;
+  if (!wish.flags.start.empty())
+    stages = stages_that_made(jobs::packed_files(TensorSource::open(wish.flags.start)),
+                              quote_text(wish.flags.start));
+  stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
+  if (!recipe.stages.empty()) return stages;
+  for (Stage& stage : stages_of_flags(wish)) stages.push_back(std::move(stage));
+  return stages;
+}
+
+Recipe with_stages(Recipe recipe, std::vector<Stage> stages) {
+  recipe.stages = std::move(stages);
+  return recipe;
+}
+
+/// Where neither a flag nor a stage says it.
+void choose_rate(tasks::LanguageRequest& request) {
+  if (request.rate > 0) return;
+  const UsualRate usual = request.steps > 0 ? usual_rate(request) : UsualRate{};
+  request.rate = usual.rate;
+  if (usual.lost > 0 && is_writer())
+    std::cerr << "rate " << fixed(usual.rate, 6) << ", by rounding's error, "
+              << fixed(100 * std::sqrt(usual.lost), 1) << " % of the weights (--rate)\n";
+}
+
+}  // namespace
+
+void train_language_model(const LanguageWish& wish) {
+  const LanguageFlags& flags = wish.flags;
+  const bool is_encoder = wish.task == kSentenceTask, is_fresh = !flags.from_scratch.empty();
+  const auto needs = [&](const std::string& given, const char* what) {
+    if (given.empty()) throw usage_error("training " + wish.task + " needs " + what);
+  };
+  if (is_fresh && !flags.model.empty())
+    throw usage_error("--from-scratch draws the weights, and --model has them; give one");
+  if (!is_fresh)
+    needs(flags.model, is_encoder ? "--model FOLDER" : "--model FOLDER, FILE.gguf or FILE.crumb");
+  needs(wish.data, is_encoder ? "--data LINES" : "--data TEXT");
+  if (is_fresh && flags.block_passes > 0)
+    throw usage_error("--block-wise learns from a float network's layers, and --from-scratch has none");
+  if (is_fresh && is_drawn(wish.data))
+    throw usage_error("--data " + wish.data + " is drawn from a float network, and --from-scratch has none");
+  jobs::claim_folder_files({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
+                           wish.output, training::kLanguageFiles);
+  Recipe recipe = language_recipe(wish.recipe, wish.task);
+  const tasks::LanguageLoss loss = loss_of(wish);
+  Beginning beginning = beginning_of(wish);
+  check_beginning(wish, beginning.network);
+  const std::vector<Stage> stages = all_stages(wish, recipe);
+  beginning.files[std::string(kRecipePath)] = to_yaml(with_stages(recipe, stages));
+  const auto read = [files = beginning.files](std::string_view path) {
+    const auto found = files.find(std::string(path));
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
+  std::optional<graph::Graph> start;
+  if (!flags.start.empty()) start = start_of(wish, beginning);
+  training::LanguageRun run{
+      .request = {.network = std::move(beginning.network),
+                  .recipe = std::move(recipe),
+                  .loss = loss,
+                  .has_floats = !is_fresh,
+                  .batch = wish.batch > 0 ? wish.batch : batch_of(is_encoder),
+                  .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
+                  .rate = wish.rate,
+                  .seed = wish.seed,
+                  .threads = wish.threads},
+      .files = std::move(beginning.files),
+      .folder = wish.output,
+      .keep_every = wish.keep_every,
+      .restart = wish.restart,
+      .writes = is_writer()};
+  run.request.start = std::move(start);
+  LanguageTrainingFlags how = flags.training;
+  how.restart = wish.restart;
+  take_training_flags(how, run.request);
+  run.request.scales_alone = flags.scales_alone;
+  run.request.learn_adapters = flags.learn_adapters;
+  run.request.scale_rate = flags.scale_rate;
+  const std::vector<Stage> before = take_stages(wish, run.request);
+  refuse_turned_states(stages, run.request);
+  check_learned_adapters(before, run.request);
+  read_training_texts(how, wish.data, wish.valid, wish.output, read, run.request);
+  begin_by_stages(wish, before, run);
+  choose_rate(run.request);
+  keep_memory();
+  Json report;
+  {
+    LanguageProgressLine line;
+    run.news = line.news(run.request.rate);
+    report = training::train_language_into(run, jobs::open_language_trainer());
+  }
+  if (report.is_null()) return;  // another process has it
+  wish.json ? print_json(report) : print_report(report, wish.output);
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,40 @@
+// crumb train lm and crumb train embed: a decoder that learns, with quantizers in the loop, to predict text, and a sentence
+// encoder that learns to give the float one's vectors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/flags/recipe_flags.h"
+#include "cli/train/language_training.h"
+
+namespace crumb::cli {
+
+inline constexpr const char *kLanguageTask = "lm", *kSentenceTask = "embed";
+
+struct LanguageFlags {
+  std::string model, from_scratch, start, teacher;
+  LanguageTrainingFlags training;
+  std::int64_t block_passes = 0, block_sequences = 40;
+  bool scales_alone = false, learn_adapters = false;
+  double scale_rate = 0;  ///< 0: the rate
+};
+
+/// What the flags of one of the verbs say.
+struct LanguageWish {
+  std::string task;  ///< one of those
+  LanguageFlags flags;
+  RecipeFlags recipe;
+  std::string data, valid, loss, output;  ///< texts, and the folder
+  std::vector<std::string> given;         ///< of those flags that a recipe's stages say, which were given
+  std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
+  double rate = 0;                        ///< 0: what the recipe's rounding loses says
+  std::uint64_t seed = 0;
+  int threads = 0, keep_every = 0;
+  bool restart = false, json = false;
+};
+
+void train_language_model(const LanguageWish& wish);
+
+}  // namespace crumb::cli

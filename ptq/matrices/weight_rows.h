@@ -1,0 +1,24 @@
+// A constant with its rows first, as its codes lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/matrix_axes.h"
+#include "graph/tensor.h"
+
+namespace crumb::ptq {
+
+struct WeightRows {
+  std::vector<std::int64_t> axes;  ///< as of graph::QuantizedConstant
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;     ///< row by row
+  std::uint64_t stack_axes = 0;  ///< leading axes of the shape that number matrices
+  std::vector<float> beside =
+      {};  ///< what nodes beside the layer add to them (branch_weights.h); empty: nothing
+};
+
+WeightRows weight_rows(const graph::Tensor& tensor, graph::MatrixAxes axes);
+
+}  // namespace crumb::ptq

@@ -1,0 +1,148 @@
+#include "ptq/transforms/outliers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/sparse_products.h"
+#include "ptq/matrices/linear_matrices.h"
+#include "ptq/rounding/rounding_errors.h"
+
+namespace crumb::ptq {
+namespace {
+
+using graph::LinearProduct;
+using graph::SparseMatrix;
+using graph::Tensor;
+
+constexpr std::int64_t kLeastOpset = 11;  // of the nodes' operators
+constexpr double kBytes = 4;              // of a number and its gap
+
+LinearMatrices matrices_of(const Setting& setting) {
+  LinearMatrices found = open_linear_matrices(setting);
+  if (found.matrices.empty())
+    throw Error("the stage outliers finds no matrix of a linear layer that becomes codes" + found.why_not());
+  for (const LinearMatrix& matrix : found.matrices)
+    if (graph::has_sparse(setting.graph, matrix.products[0]))
+      throw Error("the matrix " + quote_text(matrix.constant->value) +
+                  " has numbers beside its codes already");
+  if (setting.graph.opset() < kLeastOpset)
+    throw Error("the stage outliers needs operator set 11 or later, found " +
+                std::to_string(setting.graph.opset()));
+  return found;
+}
+
+/// Of those that are not below 0 the largest, in ascending order of places.
+std::vector<std::size_t> places_of_largest(const std::vector<float>& sizes, std::size_t count) {
+  std::vector<std::size_t> places(sizes.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const auto end = places.begin() + static_cast<std::ptrdiff_t>(count);
+  std::nth_element(places.begin(), end, places.end(), [&](std::size_t a, std::size_t b) {
+    return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
+  });
+  places.erase(end, places.end());
+  std::erase_if(places, [&](std::size_t place) { return sizes[place] < 0; });
+  std::ranges::sort(places);
+  return places;
+}
+
+/// The matrix less what is kept at some places of it, as it lies; read where it is read.
+Tensor without(const Tensor& matrix, std::vector<std::size_t> places, std::vector<float> numbers) {
+  auto read = [matrix, places = std::move(places), numbers = std::move(numbers)] {
+    std::vector<float> values = matrix.to_floats();
+    for (std::size_t i = 0; i < places.size(); ++i) values[places[i]] -= numbers[i];
+    return values;
+  };
+  if (matrix.is_unread()) return Tensor::unread(matrix.shape(), std::move(read));
+  return Tensor::floats(matrix.shape(), read());
+}
+
+class Split {
+ public:
+  Split(Setting& setting, double share) : setting_(setting), share_(share) {}
+
+  LayerReport split(const LinearMatrix& whole) {
+    const LinearProduct& like = whole.products[0];
+    const Tensor matrix = setting_.graph.initializers.at(like.weight);
+    const std::vector<float> values = matrix.to_floats();
+    std::vector<float> sizes(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      // What 16 bits do not hold stays.
+      sizes[i] = std::isfinite(graph::as_kept({values[i]})[0]) ? std::fabs(values[i]) : -1;
+    const auto count = static_cast<std::size_t>(std::llround(share_ * static_cast<double>(values.size())));
+    const std::vector<std::size_t> places = places_of_largest(sizes, count);
+    std::vector<float> numbers;
+    for (const std::size_t place : places) numbers.push_back(values[place]);
+    numbers = graph::as_kept(numbers);
+    const RoundingLoss before = rounding_loss(*whole.constant, matrix, setting_.threads);
+    setting_.graph.initializers[like.weight] = without(matrix, places, numbers);
+    const RoundingLoss after =
+        rounding_loss(*whole.constant, setting_.graph.initializers[like.weight], setting_.threads);
+    const double all = std::max(before.all, std::numeric_limits<double>::min());
+    if (!places.empty())
+      for (const graph::Branch& one :
+           graph::add_sparse(setting_.graph, whole.products, sparse_of(like, places, numbers)))
+        setting_.plan.follow(one);
+    kept_ += places.size();
+    return {.layer = like.weight, .before = before.lost / all, .after = after.lost / all};
+  }
+
+  std::size_t kept() const { return kept_; }
+
+ private:
+  static SparseMatrix sparse_of(const LinearProduct& like, const std::vector<std::size_t>& places,
+                                const std::vector<float>& numbers) {
+    std::vector<std::pair<std::int64_t, float>> placed;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::size_t place =
+          like.is_transposed ? places[i] % like.in * like.out + places[i] / like.in : places[i];
+      placed.emplace_back(static_cast<std::int64_t>(place), numbers[i]);
+    }
+    std::ranges::sort(placed);
+    SparseMatrix made{.rows = static_cast<std::int64_t>(like.in),
+                      .columns = static_cast<std::int64_t>(like.out),
+                      .places = {},
+                      .numbers = {}};
+    for (const auto& [place, number] : placed) {
+      made.places.push_back(place);
+      made.numbers.push_back(number);
+    }
+    return made;
+  }
+
+  Setting& setting_;
+  double share_;
+  std::size_t kept_ = 0;
+};
+
+}  // namespace
+
+void check_share(const Stage& stage, const Setting&) {
+  const double share = stage.value("share");
+  if (!(share < 1))
+    throw usage_error("the stage outliers keeps a share of the weights, below 1, found share=" +
+                      number_text(share));
+}
+
+StageReport outliers(const Stage& stage, Setting& setting) {
+  const double share = stage.value("share");
+  LinearMatrices found = matrices_of(setting);
+  StageReport report{
+      .stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = std::move(found.notes)};
+  Split split(setting, share);
+  for (const LinearMatrix& matrix : found.matrices) {
+    check_interrupt();
+    report.layers.push_back(split.split(matrix));
+  }
+  setting.graph = graph::sorted(std::move(setting.graph));
+  report.notes.push_back(std::to_string(split.kept()) + " weights stay numbers beside the codes, " +
+                         number_text(kBytes * static_cast<double>(split.kept()) / 1e6) + " MB");
+  return report;
+}
+
+}  // namespace crumb::ptq
