@@ -6,6 +6,7 @@
 
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/flags/flag_group.h"
 #include "cli/flags/verb.h"
 #include "cli/output.h"
@@ -72,7 +73,11 @@ void compare_verb(const CompareOptions& options) {
                     quote_text(options.a) + " and " + shape_text(other.shape) + " in " +
                     quote_text(options.b));
       }
-      rows.push_back({tensor.name, distortion_of(*a.stream(tensor), *b.stream(other))});
+      try {
+        rows.push_back({tensor.name, distortion_of(*a.stream(tensor), *b.stream(other))});
+      } catch (const Error& error) {
+        throw within("tensor " + quote_text(tensor.name), error);
+      }
       progress.update(rows.size(), 0);
     }
   }

@@ -112,11 +112,13 @@ class Typing {
       found_.inputs[input] = narrowest_type(*range);
       return;
     }
-    fail("input " + quote_text(input),
-         others ? "its numbers are not known before something computes with them; give --input-range " +
-                      printable(input) + "=LOW:HIGH for whole numbers, or quantize it first"
-                : "it is quantized in several ways, and whole numbers are not known; give --input-range " +
-                      printable(input) + "=LOW:HIGH");
+    fail("input " + quote_text(input), others ? "its numbers are not known before something computes with "
+                                                "them; quantize it first (inputs: uint8 in "
+                                                "a recipe, --inputs), or give crumb export --input-range " +
+                                                    printable(input) + "=LOW:HIGH for whole numbers"
+                                              : "it is quantized in several ways, and whole numbers are not "
+                                                "known; give crumb export --input-range " +
+                                                    printable(input) + "=LOW:HIGH");
   }
 
   /// What a value can be; nothing where that is not known, which has been said.

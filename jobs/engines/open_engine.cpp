@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "jobs/engines/library_file.h"
 
 namespace crumb::jobs {
 namespace {
@@ -38,11 +39,14 @@ std::string find_library() {
 
 /// The library, opened and of this program's making.
 struct Library {
-  Library() : path(find_library()), handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  Library() : path(find_library()) {
+    std::string fault = fault_of_library(path);
+    if (fault.empty()) handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
+      fault = fault.empty() ? ::dlerror() : path + ": " + fault;
       throw Error(
           std::string("executing a graph and training need LibTorch, and ") + kName +
-          " cannot be opened: " + ::dlerror() +
+          " cannot be opened: " + fault +
           "; install LibTorch and build all of Crumb (scripts/setup, cmake --preset release, cmake --build "
           "--preset release), or set CRUMB_ENGINE to that file; crumb doctor says what is there");
     }
@@ -65,7 +69,7 @@ struct Library {
   }
 
   std::string path;
-  void* handle;
+  void* handle = nullptr;
 };
 
 const Library& library() {

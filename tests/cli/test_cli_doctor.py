@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import random
 import re
 import shutil
 import subprocess
@@ -112,6 +113,20 @@ def test_a_broken_engine_is_a_fault(crumb, tmp_path, kind):
     assert facts["engine"] is None
     text = crumb("doctor", status=1, env={**os.environ, "CRUMB_ENGINE": str(path)}).stdout
     assert "broken: " in text and str(path) in text
+
+
+def test_an_engine_that_was_cut_short(crumb, tmp_path):
+    """At any length: a fault that is said, and no signal from whoever maps what is not there."""
+    source, whole, path = tmp_path / "f.c", tmp_path / "whole.so", tmp_path / "engine.so"
+    source.write_text("char data[200000] = {1};\n" + "".join(f"int f{i}(int x) {{ return x * {i}; }}\n" for i in range(2000)))
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", whole], check=True)
+    held = whole.read_bytes()
+    draw = random.Random(5)
+    for length in [0, 1, 63, 64, 100, 4096, *(draw.randrange(len(held)) for _ in range(40))]:
+        path.write_bytes(held[:length])
+        facts = found(crumb, status=1, CRUMB_ENGINE=str(path))
+        [fault] = facts["faults"]
+        assert str(path) in fault["what"], (length, fault)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has several")

@@ -80,6 +80,12 @@ def test_control_characters_in_names_do_not_reach_the_terminal(crumb, tmp_path):
     assert rows[0]["name"] == name
 
 
+def test_what_cannot_be_compared_is_named(crumb, tmp_path):
+    source = write_safetensors(tmp_path / "m.safetensors", {"a": normal(4, 8), "turns": normal(4).astype(np.complex64)})
+    said = crumb("compare", source, source, status=1).stderr
+    assert "'turns'" in said and "complex" in said, said
+
+
 # --- Mistakes ---------------------------------------------------------------------------------------------------------
 
 
