@@ -1,7 +1,7 @@
 // How far what a network gives is from what the float network gives, or from what it should give.
 //
-//   agreement  share of rows (along the last axis) whose largest element is at the same place, the first of equal ones
-//   accuracy   share of rows whose largest element is at the label's place; rows whose label is -100 do not count
+//   agreement  share of rows (along the last axis) whose largest element is at the same position, the first of equal ones
+//   accuracy   share of rows whose largest element is at the label's position; rows whose label is -100 do not count
 //   kl         mean over rows of the sum of p log(p / q) in nats, p and q being the rows' softmax
 //   cosine     mean over samples (along the first axis) of sum a b / sqrt(sum a^2 sum b^2); two of zeros agree (1)
 //   psnr       10 log10(peak^2 / mean squared error); infinite where nothing differs

@@ -11,23 +11,23 @@
 namespace crumb::eval {
 namespace {
 
-/// Places that are scored together: logits of so many, of two models, are in memory.
+/// Positions that are scored together: logits of so many, of two models, are in memory.
 constexpr std::size_t kPiece = 64;
 
-/// Where windows begin, and which of their places are scored: place i predicts token i + 1.
+/// Where windows begin, and which of their positions are scored: position i predicts token i + 1.
 struct Windows {
   std::size_t context = 0, stride = 0, count = 0;
   Score score = Score::kAll;
 
-  std::size_t first_place(std::size_t window) const {
+  std::size_t first_position(std::size_t window) const {
     const std::size_t own = score == Score::kHalf ? context / 2 : 0;
     // The window before has scored up to its end, which lies context - stride behind this one's beginning.
     return window == 0 ? own : std::max(own, context - stride - (stride < context ? 1 : 0));
   }
-  std::size_t places(std::size_t window) const {
-    return context - 1 - std::min(first_place(window), context - 1);
+  std::size_t positions(std::size_t window) const {
+    return context - 1 - std::min(first_position(window), context - 1);
   }
-  std::size_t targets() const { return places(0) + (count - 1) * (count > 1 ? places(1) : 0); }
+  std::size_t targets() const { return positions(0) + (count - 1) * (count > 1 ? positions(1) : 0); }
 };
 
 Windows windows_of(std::size_t ids, const PerplexityOptions& options) {
@@ -72,7 +72,7 @@ struct TargetScores {
   std::vector<double> same;
 };
 
-/// Of `count` targets, the ids behind the places of the rows.
+/// Of `count` targets, the ids behind the positions of the rows.
 void score_targets(std::span<const std::int32_t> targets, std::span<const float> model,
                    std::span<const float> baseline, int threads, TargetScores& scores) {
   const std::size_t count = targets.size(), vocabulary = model.size() / count, at = scores.nll.size();
@@ -128,17 +128,17 @@ std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
     const auto tokens = ids.subspan(w * windows.stride, windows.context);
     window.assign(tokens.begin(), tokens.end() - 1);
     if (options.first_token) window[0] = *options.first_token;
-    std::size_t place = windows.first_place(w);
-    if (windows.places(w) == 0) continue;
-    for (LogitsSource* const model : models) model->begin(window, place);
-    if (baseline) baseline->begin(window, place);
-    while (place < window.size()) {
-      const std::size_t count = std::min(kPiece, window.size() - place);
+    std::size_t position = windows.first_position(w);
+    if (windows.positions(w) == 0) continue;
+    for (LogitsSource* const model : models) model->begin(window, position);
+    if (baseline) baseline->begin(window, position);
+    while (position < window.size()) {
+      const std::size_t count = std::min(kPiece, window.size() - position);
       const std::span<const float> expected = baseline ? baseline->next(count) : std::span<const float>();
       for (std::size_t m = 0; m < models.size(); ++m)
-        score_targets(tokens.subspan(place + 1, count), models[m]->next(count), expected, options.threads,
+        score_targets(tokens.subspan(position + 1, count), models[m]->next(count), expected, options.threads,
                       scores[m]);
-      place += count;
+      position += count;
       if (options.progress) options.progress(scores[0].nll.size(), windows.targets());
     }
   }

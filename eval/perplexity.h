@@ -4,7 +4,7 @@
 // target is a token that is predicted from those before it in its window: "all" scores every target, "half" those of the
 // window's second half (the last context - context / 2 - 1, llama.cpp's way), both only those that no window before has
 // scored. Tokens behind the last whole window are left out. With a first token (a model that wants its texts to begin with
-// one), it stands in each window in the first token's place.
+// one), it stands in each window in the first token's position.
 //
 //   nll         -log softmax(logits)[target], in float64
 //   perplexity  exp(mean nll); its standard error is that of the mean (sample deviation / sqrt(n)) times the perplexity
@@ -26,9 +26,9 @@ namespace crumb::eval {
 class LogitsSource {
  public:
   virtual ~LogitsSource() = default;
-  /// A window, of whose places before `first` no logits will be asked. The ids live until the next.
+  /// A window, of whose positions before `first` no logits will be asked. The ids live until the next.
   virtual void begin(std::span<const std::int32_t> window, std::size_t first) = 0;
-  /// Those of the next `count` places, [count, vocabulary]; they live until the next call.
+  /// Those of the next `count` positions, [count, vocabulary]; they live until the next call.
   virtual std::span<const float> next(std::size_t count) = 0;
 };
 

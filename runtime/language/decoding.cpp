@@ -43,14 +43,14 @@ Decoding::Decoding(const LanguageModel& model, const DecodingOptions& options)
       context_(context_of(model, options)),
       session_(model.model(), model.ties(), static_cast<std::int64_t>(context_)) {}
 
-std::size_t Decoding::places_kept(std::size_t length, std::size_t after) const {
-  const bool turned = turns_otherwise(places());
+std::size_t Decoding::positions_kept(std::size_t length, std::size_t after) const {
+  const bool turned = turns_otherwise(positions());
   if (turned != turns_otherwise(length) || turned != turns_otherwise(after)) return 0;
-  return std::min(length, places());
+  return std::min(length, positions());
 }
 
 std::span<const float> Decoding::replace(std::size_t length, std::span<const TokenId> ids, std::size_t kept) {
-  const std::size_t after = length + ids.size(), stays = places_kept(length, after);
+  const std::size_t after = length + ids.size(), stays = positions_kept(length, after);
   if (ids.size() > context_ || after > context_)
     throw Error("the context is full: " + std::to_string(length) + " tokens and " +
                 std::to_string(ids.size()) + " more are over its " + std::to_string(context_));
@@ -80,7 +80,7 @@ void Decoding::go_back(std::size_t stays, std::optional<Session::Tail> tail) {
   const MeterScope uncounted(nullptr);  // what the run had is to be there again, whatever its limits
   try {
     if (tail) return session_.put_back(std::move(*tail));
-    session_.truncate(static_cast<std::int64_t>(std::min(stays, places())));
+    session_.truncate(static_cast<std::int64_t>(std::min(stays, positions())));
   } catch (const std::exception&) {  // no memory: they are run once more
     session_.truncate(0);
   }
@@ -88,7 +88,7 @@ void Decoding::go_back(std::size_t stays, std::optional<Session::Tail> tail) {
 
 void Decoding::run_behind(std::size_t piece, std::size_t kept) {
   const std::size_t silent = ids_.size() - kept;
-  for (std::size_t at = places(); at < ids_.size(); at = places()) {
+  for (std::size_t at = positions(); at < ids_.size(); at = positions()) {
     check_interrupt();
     const std::size_t end = std::min(at + piece, ids_.size());
     run(std::span(ids_).subspan(at, end - at), end > silent ? end - std::max(at, silent) : 0);
@@ -107,7 +107,7 @@ void Decoding::run(std::span<const TokenId> ids, std::size_t kept) {
       }
       case LanguageModel::Input::kMask: inputs.push_back(rows_of_ints({1, past + count}, 1, 0)); break;
       case LanguageModel::Input::kPositions: inputs.push_back(rows_of_ints({1, count}, past, 1)); break;
-      case LanguageModel::Input::kLogitPlaces: {
+      case LanguageModel::Input::kLogitPositions: {
         const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(kept, 1));
         inputs.push_back(rows_of_ints({rows}, count - rows, 1));
         break;
@@ -122,15 +122,15 @@ void Decoding::run(std::span<const TokenId> ids, std::size_t kept) {
 }
 
 void Decoding::truncate(std::size_t length) {
-  const bool turns = turns_otherwise(places()) && !turns_otherwise(length);
-  session_.truncate(turns ? 0 : static_cast<std::int64_t>(std::min(length, places())));
+  const bool turns = turns_otherwise(positions()) && !turns_otherwise(length);
+  session_.truncate(turns ? 0 : static_cast<std::int64_t>(std::min(length, positions())));
   ids_.resize(length);
 }
 
 std::vector<std::byte> Decoding::save() const {
-  const std::vector<std::byte> places = session_.save();
+  const std::vector<std::byte> positions = session_.save();
   const std::uint64_t count = ids_.size();
-  std::vector<std::byte> bytes(sizeof count + count * sizeof(TokenId) + places.size());
+  std::vector<std::byte> bytes(sizeof count + count * sizeof(TokenId) + positions.size());
   std::byte* at = bytes.data();
   const auto put = [&](const void* from, std::size_t size) {
     if (size > 0) std::memcpy(at, from, size);
@@ -138,7 +138,7 @@ std::vector<std::byte> Decoding::save() const {
   };
   put(&count, sizeof count);
   put(ids_.data(), count * sizeof(TokenId));
-  put(places.data(), places.size());
+  put(positions.data(), positions.size());
   return bytes;
 }
 
@@ -159,7 +159,7 @@ void Decoding::restore(std::span<const std::byte> bytes) {
   const auto length = static_cast<std::uint64_t>(session.length());
   if (length > count)
     throw Error("a saved cache: it has " + std::to_string(count) + " ids and " + std::to_string(length) +
-                " places");
+                " positions");
   session_ = std::move(session);
   ids_ = std::move(ids);
 }

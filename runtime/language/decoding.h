@@ -1,4 +1,4 @@
-// One sequence of tokens through a language model, with the keys and values of its places kept.
+// One sequence of tokens through a language model, with the keys and values of its positions kept.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace crumb::runtime {
 struct DecodingOptions {
   int threads = 0;  ///< 0: those that the machine has
   Promise promise = Promise::kExact;
-  std::size_t context = 0;  ///< most places; 0: as many as the model has positions
+  std::size_t context = 0;  ///< most positions; 0: as many as the model has positions
 };
 
 /// One thread at a time. Many may share one model. However tokens come, at once or in steps, their logits have the same bits.
@@ -48,16 +48,16 @@ class Decoding {
   void restore(std::span<const std::byte> bytes);
 
  private:
-  std::size_t places() const {
+  std::size_t positions() const {
     return static_cast<std::size_t>(session_.length());
   }  ///< that keys and values are there of
-  /// Places that may stay where the first `length` tokens do, and so many follow in all.
-  std::size_t places_kept(std::size_t length, std::size_t after) const;
-  /// Whether all places of a sequence so long are rotated by other frequencies than those of short ones.
+  /// Positions that may stay where the first `length` tokens do, and so many follow in all.
+  std::size_t positions_kept(std::size_t length, std::size_t after) const;
+  /// Whether all positions of a sequence so long are rotated by other frequencies than those of short ones.
   bool turns_otherwise(std::size_t length) const {
     return model_->switch_at() > 0 && length > model_->switch_at();
   }
-  /// After a run that failed: places behind the first that stayed are those of the tail, if there is one.
+  /// After a run that failed: positions behind the first that stayed are those of the tail, if there is one.
   void go_back(std::size_t stays, std::optional<Session::Tail> tail);
   /// Runs the tokens that have no keys and values yet, so many at a time; logits of the last `kept` come into logits_.
   void run_behind(std::size_t piece, std::size_t kept);
@@ -68,7 +68,7 @@ class Decoding {
   std::size_t context_;
   Session session_;
   Arena arena_;
-  std::vector<text::TokenId> ids_;  ///< of the places, and of those that are to be run once more
+  std::vector<text::TokenId> ids_;  ///< of the positions, and of those that are to be run once more
   std::vector<float> logits_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace crumb::runtime {
 
-/// Rows are of one length, and each may begin a new text at any place: places before it are masked out, and positions count
+/// Rows are of one length, and each may begin a new text at any position: positions before it are masked out, and positions count
 /// from there. Who stands in the other rows never changes a row's logits. One thread at a time; many may share one model.
 class DecodingRows {
  public:
@@ -29,14 +29,14 @@ class DecodingRows {
   std::span<const float> feed(std::span<const text::TokenId> ids);
 
  private:
-  std::size_t places() const { return static_cast<std::size_t>(session_.length()); }
+  std::size_t positions() const { return static_cast<std::size_t>(session_.length()); }
 
   const LanguageModel* model_;
   std::size_t rows_;
   int threads_;
   Session session_;
   Arena arena_;
-  std::vector<std::size_t> begins_;  ///< the place at which each row's text begins
+  std::vector<std::size_t> begins_;  ///< the position at which each row's text begins
   std::vector<Array> made_;
 };
 

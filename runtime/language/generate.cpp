@@ -60,7 +60,7 @@ class StoppingText {
 };
 
 /// The token behind the newest half of those that are there, which begins with the tokenizer's first one where all of them do
-/// and there is a place for it.
+/// and there is a position for it.
 std::span<const float> shift_and_feed(Decoding& decoding, const LanguageModel& model, TokenId id) {
   const std::vector<TokenId>& all = decoding.ids();
   std::vector<TokenId> kept(all.end() - static_cast<std::ptrdiff_t>(all.size() / 2), all.end());

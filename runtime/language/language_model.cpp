@@ -35,7 +35,7 @@ std::vector<TokenId> end_tokens_of(const JsonFile& file) {
 }  // namespace
 
 LanguageModel::LanguageModel(graph::Graph graph, text::TextTokenizer tokenizer)
-    : model_(with_logit_places(std::move(graph))),
+    : model_(with_logit_positions(std::move(graph))),
       ties_(find_ties(model_.graph())),
       tokenizer_(std::move(tokenizer)) {
   const graph::Graph& network = model_.graph();
@@ -45,7 +45,7 @@ LanguageModel::LanguageModel(graph::Graph graph, text::TextTokenizer tokenizer)
   constexpr std::pair<const char*, Input> kKnown[] = {{"input_ids", Input::kIds},
                                                       {"attention_mask", Input::kMask},
                                                       {"position_ids", Input::kPositions},
-                                                      {kLogitPlaces, Input::kLogitPlaces}};
+                                                      {kLogitPositions, Input::kLogitPositions}};
   for (const std::string& input : network.inputs) {
     if (is_tied(input)) continue;
     const auto* const known =
@@ -55,7 +55,7 @@ LanguageModel::LanguageModel(graph::Graph graph, text::TextTokenizer tokenizer)
                   quote_text(input));
     inputs_.push_back(known->second);
   }
-  keeps_places_ = std::ranges::find(inputs_, Input::kLogitPlaces) != inputs_.end();
+  keeps_positions_ = std::ranges::find(inputs_, Input::kLogitPositions) != inputs_.end();
   const auto found = std::ranges::find(network.outputs, "logits");
   const auto shape = found == network.outputs.end() ? std::nullopt : network.shape_of(*found);
   if (std::ranges::find(inputs_, Input::kIds) == inputs_.end() || ties_.empty() || !shape ||

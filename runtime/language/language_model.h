@@ -26,9 +26,9 @@ class LanguageModel {
   const Model& model() const { return model_; }
   const std::vector<Tie>& ties() const { return ties_; }
   const text::TextTokenizer& tokenizer() const { return tokenizer_; }
-  std::size_t vocabulary() const { return vocabulary_; }  ///< logits of a place
+  std::size_t vocabulary() const { return vocabulary_; }  ///< logits of a position
   std::size_t positions() const { return positions_; }    ///< max_position_embeddings
-  /// Sequences that are longer compute all their places with other frequencies (Phi-3's longrope); 0: there are none.
+  /// Sequences that are longer compute all their positions with other frequencies (Phi-3's longrope); 0: there are none.
   std::size_t switch_at() const { return switch_at_; }
   /// Throws Error where the model has none, or one that cannot be read.
   const text::ChatTemplate& chat_template() const;
@@ -37,11 +37,11 @@ class LanguageModel {
   /// What the tokenizer puts in front of every text, if it does.
   std::optional<text::TokenId> first_token() const { return tokenizer_.first_token(); }
 
-  /// What the graph's inputs stand for, by their place among those that are not tied.
-  enum class Input : std::uint8_t { kIds, kMask, kPositions, kLogitPlaces };
+  /// What the graph's inputs stand for, by their position among those that are not tied.
+  enum class Input : std::uint8_t { kIds, kMask, kPositions, kLogitPositions };
   const std::vector<Input>& inputs() const { return inputs_; }
   std::size_t logits() const { return logits_; }  ///< of the graph's outputs
-  bool keeps_places() const { return keeps_places_; }
+  bool keeps_positions() const { return keeps_positions_; }
 
  private:
   LanguageModel(graph::Graph graph, text::TextTokenizer tokenizer);
@@ -51,7 +51,7 @@ class LanguageModel {
   text::TextTokenizer tokenizer_;
   std::vector<Input> inputs_;
   std::size_t logits_ = 0, vocabulary_ = 0, positions_ = 0, switch_at_ = 0;
-  bool keeps_places_ = false;
+  bool keeps_positions_ = false;
   std::vector<text::TokenId> end_tokens_;
   std::optional<text::ChatTemplate> chat_template_;
   std::string no_chat_template_;  ///< why there is none

@@ -51,7 +51,7 @@ void restate_shapes(Graph& graph, const std::set<std::string>& values) {
 
 }  // namespace
 
-Graph with_logit_places(Graph graph) {
+Graph with_logit_positions(Graph graph) {
   const Links links(graph);
   const std::size_t norm = last_norm(graph, links);
   if (norm == Links::kNone || links.is_output(graph.nodes[norm].outputs[0])) return graph;
@@ -69,13 +69,13 @@ Graph with_logit_places(Graph graph) {
               .op = "Gather",
               .domain = "",
               .version = graph.opset(),
-              .inputs = {all, kLogitPlaces},
+              .inputs = {all, kLogitPositions},
               .outputs = {kept},
               .attributes = {{"axis", std::int64_t{1}}}};
   graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(norm) + 1, std::move(gather));
-  graph.inputs.emplace_back(kLogitPlaces);
-  graph.values[kLogitPlaces] = {.type = graph::ElementType::kInt64,
-                                .shape = graph::Shape{graph::Dim("kept")}};
+  graph.inputs.emplace_back(kLogitPositions);
+  graph.values[kLogitPositions] = {.type = graph::ElementType::kInt64,
+                                   .shape = graph::Shape{graph::Dim("kept")}};
   return graph;
 }
 

@@ -1,4 +1,4 @@
-// A language model's graph that gives the logits of some places alone: heads are the largest matrix of small models, and
+// A language model's graph that gives the logits of some positions alone: heads are the largest matrix of small models, and
 // logits their largest value.
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace crumb::runtime {
 
-inline constexpr const char* kLogitPlaces = "logit_places";
+inline constexpr const char* kLogitPositions = "logit_places";
 
-/// The graph with one more input at the end, kLogitPlaces, int64 [kept]: which places of the run, counted from 0, have
+/// The graph with one more input at the end, kLogitPositions, int64 [kept]: which positions of the run, counted from 0, have
 /// logits; the output `logits` is [batch, kept, vocabulary] then. Values between the last norm and the logits are computed of
-/// those places alone. Without a norm (RMSNormalization, LayerNormalization) that the logits follow from, the graph as it is.
-/// Precondition: the graph has an output `logits`, which is [batch, places, vocabulary].
-graph::Graph with_logit_places(graph::Graph graph);
+/// those positions alone. Without a norm (RMSNormalization, LayerNormalization) that the logits follow from, the graph as it is.
+/// Precondition: the graph has an output `logits`, which is [batch, positions, vocabulary].
+graph::Graph with_logit_positions(graph::Graph graph);
 
 }  // namespace crumb::runtime

@@ -42,8 +42,8 @@ at::Tensor predicted(const FloatDecoder& network, const LanguageRequest& request
   const torch::NoGradGuard no_gradients;
   const libtorch::CutPass pass = network.pass(decoder_tensors(request.network, text, 1, network.device()));
   std::vector<at::Tensor> parts;
-  for (std::int64_t begin = 0; begin < request.length; begin += kPlacesAtOnce) {
-    const std::int64_t count = std::min(kPlacesAtOnce, request.length - begin);
+  for (std::int64_t begin = 0; begin < request.length; begin += kPositionsAtOnce) {
+    const std::int64_t count = std::min(kPositionsAtOnce, request.length - begin);
     const at::Tensor logits = pass.behind(pass.states().narrow(1, begin, count)).squeeze(0);
     const std::int64_t top = std::min<std::int64_t>(request.teacher.top, logits.size(-1));
     const auto [values, tokens] = (logits / request.temperature).log_softmax(-1).topk(top, -1);
@@ -119,15 +119,15 @@ void KeptTeacher::open(const fs::path& path, const std::map<std::string, std::st
 }
 
 at::Tensor KeptTeacher::divergence(const at::Tensor& logits, const std::vector<std::int64_t>& sequences,
-                                   const at::Tensor& places) const {
-  const std::int64_t count = places.numel(), vocabulary = logits.size(-1);
-  const at::Tensor from = places.to(at::kCPU);
+                                   const at::Tensor& positions) const {
+  const std::int64_t count = positions.numel(), vocabulary = logits.size(-1);
+  const at::Tensor from = positions.to(at::kCPU);
   at::Tensor kept = at::empty({count, 2, top_}, at::kFloat);
   const std::size_t bytes = static_cast<std::size_t>(2 * top_) * sizeof(float);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t place = from.const_data_ptr<std::int64_t>()[i];
-    const std::uint64_t offset = offsets_.at(sequences.at(static_cast<std::size_t>(place / length_))) +
-                                 static_cast<std::uint64_t>(place % length_) * bytes;
+    const std::int64_t position = from.const_data_ptr<std::int64_t>()[i];
+    const std::uint64_t offset = offsets_.at(sequences.at(static_cast<std::size_t>(position / length_))) +
+                                 static_cast<std::uint64_t>(position % length_) * bytes;
     std::memcpy(kept.data_ptr<float>() + i * 2 * top_, file_->bytes().data() + offset, bytes);
   }
   const at::Tensor numbers = kept.select(1, 1).to(at::kLong);

@@ -1,6 +1,6 @@
 // What a float decoder predicts of a text, kept in a file, so that it runs once and is not in memory while others learn from it.
 //
-// The file is safetensors: a tensor F32 [length, 2, top] for each sequence, called by its number in nine digits; of each place the
+// The file is safetensors: a tensor F32 [length, 2, top] for each sequence, called by its number in nine digits; of each position the
 // logarithms of the `top` largest probabilities, the largest first, and the tokens that have them. The metadata say of which
 // text and how it was cut, and at which temperature. What is left of the probability counts as one token more.
 #pragma once
@@ -29,10 +29,10 @@ class KeptTeacher {
               const std::vector<std::int64_t>& wanted, const FloatDecoder* network,
               const std::function<void(std::int64_t, std::int64_t)>& done);
 
-  /// Divergence of predictions from it (qat/distillation.h), summed over `places` of the sequences, one after the other:
-  /// logits [1, places, vocabulary].
+  /// Divergence of predictions from it (qat/distillation.h), summed over `positions` of the sequences, one after the other:
+  /// logits [1, positions, vocabulary].
   at::Tensor divergence(const at::Tensor& logits, const std::vector<std::int64_t>& sequences,
-                        const at::Tensor& places) const;
+                        const at::Tensor& positions) const;
 
  private:
   void open(const std::filesystem::path& path, const std::map<std::string, std::string>& facts,

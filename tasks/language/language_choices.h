@@ -13,7 +13,7 @@
 
 namespace crumb::tasks {
 
-/// What training makes small, a mean over the places that predict a token that counts.
+/// What training makes small, a mean over the positions that predict a token that counts.
 enum class LanguageLoss : std::uint8_t {
   kDivergence,  ///< Kullback-Leibler, of predictions from the float network's
   kHidden,  ///< the error of what the last layer gives, relative to what the float network's gives, token by token

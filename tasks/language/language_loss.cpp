@@ -10,21 +10,21 @@
 namespace crumb::tasks {
 namespace {
 
-/// Of a batch, [batch, length, width], the rows at these places: [1, places, width].
-at::Tensor rows_at(const at::Tensor& states, const at::Tensor& places) {
-  return states.flatten(0, 1).index_select(0, places).unsqueeze(0);
+/// Of a batch, [batch, length, width], the rows at these positions: [1, positions, width].
+at::Tensor rows_at(const at::Tensor& states, const at::Tensor& positions) {
+  return states.flatten(0, 1).index_select(0, positions).unsqueeze(0);
 }
 
-at::Tensor next_token_losses(const at::Tensor& logits, const at::Tensor& ids, const at::Tensor& places) {
-  return at::cross_entropy_loss(logits.squeeze(0), ids.flatten().index_select(0, places + 1), {},
+at::Tensor next_token_losses(const at::Tensor& logits, const at::Tensor& ids, const at::Tensor& positions) {
+  return at::cross_entropy_loss(logits.squeeze(0), ids.flatten().index_select(0, positions + 1), {},
                                 at::Reduction::Sum);
 }
 
-/// Each of `places`, some at a time.
+/// Each of `positions`, some at a time.
 template <class Visit>
-void in_portions(const at::Tensor& places, const Visit& visit) {
-  for (std::int64_t begin = 0; begin < places.numel(); begin += kPlacesAtOnce)
-    visit(places.narrow(0, begin, std::min(kPlacesAtOnce, places.numel() - begin)));
+void in_portions(const at::Tensor& positions, const Visit& visit) {
+  for (std::int64_t begin = 0; begin < positions.numel(); begin += kPositionsAtOnce)
+    visit(positions.narrow(0, begin, std::min(kPositionsAtOnce, positions.numel() - begin)));
 }
 
 }  // namespace
@@ -34,30 +34,30 @@ at::Tensor relative_errors(const at::Tensor& found, const at::Tensor& meant) {
   return (found - meant.detach()).square().sum(-1) / meant.detach().square().sum(-1).clamp_min(kLeast);
 }
 
-at::Tensor LiveTargets::divergence(const at::Tensor& logits, const at::Tensor& places) const {
+at::Tensor LiveTargets::divergence(const at::Tensor& logits, const at::Tensor& positions) const {
   const at::Tensor targets = [&] {
     const torch::NoGradGuard no_gradients;
-    return pass_.behind(rows_at(pass_.states(), places));
+    return pass_.behind(rows_at(pass_.states(), positions));
   }();
-  return qat::distillation_loss(logits, targets, temperature_) * static_cast<double>(places.numel());
+  return qat::distillation_loss(logits, targets, temperature_) * static_cast<double>(positions.numel());
 }
 
 double gather_language_loss(const libtorch::CutPass& pass, const Targets* targets, const LossShare& share,
-                            const at::Tensor& ids, const at::Tensor& places) {
+                            const at::Tensor& ids, const at::Tensor& positions) {
   double sum = 0;
   const auto gather = [&](const at::Tensor& loss) {
-    const at::Tensor part = loss / share.all_places;
+    const at::Tensor part = loss / share.all_positions;
     sum += part.item<double>();
     part.backward();
   };
   const bool is_mix = share.loss == LanguageLoss::kMix;
   if (is_mix || share.loss == LanguageLoss::kHidden) {
     const at::Tensor errors =
-        relative_errors(rows_at(pass.states(), places), rows_at(targets->states(), places)).sum();
+        relative_errors(rows_at(pass.states(), positions), rows_at(targets->states(), positions)).sum();
     gather(is_mix ? errors / 2 : errors);
     if (!is_mix) return sum;
   }
-  in_portions(places, [&](const at::Tensor& some) {
+  in_portions(positions, [&](const at::Tensor& some) {
     const at::Tensor logits = pass.behind(rows_at(pass.states(), some));
     if (share.loss == LanguageLoss::kDivergence) return gather(targets->divergence(logits, some));
     const at::Tensor loss = next_token_losses(logits, ids, some);
@@ -67,10 +67,10 @@ double gather_language_loss(const libtorch::CutPass& pass, const Targets* target
 }
 
 double summed_next_token_loss(const libtorch::CutPass& pass, const at::Tensor& ids,
-                              const at::Tensor& places) {
+                              const at::Tensor& positions) {
   const torch::NoGradGuard no_gradients;
   double sum = 0;
-  in_portions(places, [&](const at::Tensor& some) {
+  in_portions(positions, [&](const at::Tensor& some) {
     sum += next_token_losses(pass.behind(rows_at(pass.states(), some)), ids, some).item<double>();
   });
   return sum;

@@ -55,7 +55,7 @@ struct Recovery {
 /// What the float network predicts, kept in a file (tasks/language/kept_teacher.h); for LanguageLoss::kDivergence.
 struct TeacherFile {
   std::filesystem::path file;  ///< empty: the network is in memory
-  std::int64_t top = 64;       ///< tokens of each place, where the file is made
+  std::int64_t top = 64;       ///< tokens of each position, where the file is made
 };
 
 struct LanguageRequest {

@@ -37,10 +37,10 @@ class Objective {
   virtual std::vector<LayerLine> train_layers(
       qat::Network& network, const std::function<void(const LayerLine&, std::int64_t)>& layer_done) = 0;
 
-  /// What the mean loss of a step is a mean over: so many places of these samples.
+  /// What the mean loss of a step is a mean over: so many positions of these samples.
   virtual double weight_of(const Samples& samples) const = 0;
 
-  /// Gathers the gradients of these samples' part of a step's loss, a mean over `all` places, and gives that part.
+  /// Gathers the gradients of these samples' part of a step's loss, a mean over `all` positions, and gives that part.
   virtual double gather(Student& student, const Samples& samples, double all) = 0;
 };
 

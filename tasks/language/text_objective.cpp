@@ -22,12 +22,12 @@ LanguageText sequence_of(const Sequences& sequences, std::int64_t sequence) {
   return text;
 }
 
-/// The places, in all rows one after the other, that predict a token that counts: those before.
+/// The positions, in all rows one after the other, that predict a token that counts: those before.
 at::Tensor predicting(const LanguageText& text) {
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> positions;
   for (std::size_t i = 1; i < text.counts.size(); ++i)
-    if (text.counts[i] != 0) places.push_back(static_cast<std::int64_t>(i) - 1);
-  return at::tensor(places, at::kLong);
+    if (text.counts[i] != 0) positions.push_back(static_cast<std::int64_t>(i) - 1);
+  return at::tensor(positions, at::kLong);
 }
 
 /// What a file says of a batch.
@@ -35,8 +35,8 @@ class KeptTargets final : public Targets {
  public:
   KeptTargets(const KeptTeacher& teacher, const std::vector<std::int64_t>& sequences)
       : teacher_(teacher), sequences_(sequences) {}
-  at::Tensor divergence(const at::Tensor& logits, const at::Tensor& places) const override {
-    return teacher_.divergence(logits, sequences_, places);
+  at::Tensor divergence(const at::Tensor& logits, const at::Tensor& positions) const override {
+    return teacher_.divergence(logits, sequences_, positions);
   }
 
  private:
@@ -98,7 +98,7 @@ double TextObjective::gather(Student& student, const Samples& samples, double al
   std::unique_ptr<Targets> targets;
   if (kept_teacher_) targets = std::make_unique<KeptTargets>(*kept_teacher_, samples);
   if (teacher_) targets = std::make_unique<LiveTargets>(teacher_->pass(inputs), request_.temperature);
-  const double loss = gather_language_loss(pass, targets.get(), {.loss = request_.loss, .all_places = all},
+  const double loss = gather_language_loss(pass, targets.get(), {.loss = request_.loss, .all_positions = all},
                                            inputs.at(0), predicting(text).to(device_));
   pass.backward();
   return loss;
@@ -117,17 +117,17 @@ double TextObjective::measure(Student& student) {
 template <class Pass>
 double TextObjective::perplexity(const Pass& pass_of) const {
   const torch::NoGradGuard no_gradients;
-  double sum = 0, places_of_all = 0;
+  double sum = 0, positions_of_all = 0;
   for (std::int64_t i = 0; i < valid_->count(); ++i) {
     check_interrupt();
     const LanguageText sequence = sequence_of(*valid_, i);
-    const at::Tensor places = predicting(sequence).to(device_);
-    if (places.numel() == 0) continue;
+    const at::Tensor positions = predicting(sequence).to(device_);
+    if (positions.numel() == 0) continue;
     const std::vector<at::Tensor> inputs = inputs_of(sequence, 1);
-    sum += summed_next_token_loss(pass_of(inputs), inputs.at(0), places);
-    places_of_all += static_cast<double>(places.numel());
+    sum += summed_next_token_loss(pass_of(inputs), inputs.at(0), positions);
+    positions_of_all += static_cast<double>(positions.numel());
   }
-  return places_of_all > 0 ? std::exp(sum / places_of_all) : LanguageOutcome::kNotMeasured;
+  return positions_of_all > 0 ? std::exp(sum / positions_of_all) : LanguageOutcome::kNotMeasured;
 }
 
 }  // namespace crumb::tasks
