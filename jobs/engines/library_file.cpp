@@ -28,7 +28,7 @@ bool read_at(std::ifstream& file, std::uint64_t at, T* into, std::size_t count) 
 
 std::string fault_of_library(const std::filesystem::path& path) {
   std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none)) return "";
+  if (!path.has_parent_path() || !std::filesystem::is_regular_file(path, none)) return "";
   const std::uint64_t size = std::filesystem::file_size(path, none);
   std::ifstream file(path, std::ios::binary);
   if (none || !file) return "";
