@@ -256,6 +256,7 @@ class LayerRounding {
       shift(part.own, part.beside, part.moments, *part.cross, feedback, options_.threads);
       loss.emplace(part.own, weights, whole, part.late, damping, part.moments, *part.cross, options_.threads);
     } else {
+      feedback.forget_factors();  // nothing is shifted, and of large matrices there is no room for another
       loss.emplace(part.own, part.moments, options_.threads);
     }
     std::vector<std::uint8_t> chosen = walked(part, std::move(weights), feedback);

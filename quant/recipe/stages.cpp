@@ -164,7 +164,9 @@ const std::vector<StageInfo>& table() {
        "auto)",
        false,
        with_options_of_layers(
-           {{"trials", Kind::kCount, 4, "ways, of which ptq/rounding/best.h has the order", 1, kWaysOfBest},
+           {{"trials", Kind::kCount, 4,
+             "the first of gptq, gptq unordered, qronos, gptq damp/10, gptq damp*10, rounding, gpfq", 1,
+             kWaysOfBest},
             {"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}},
            4, true),
        true},
