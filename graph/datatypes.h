@@ -47,7 +47,7 @@ class DataType {
   /// does. low <= high.
   static DataType least_integer(double low, double high);
 
-  /// A name as QONNX writes it; blanks around the numbers are allowed. NameRole what was found and what is known.
+  /// A name as QONNX writes it; blanks around the numbers are allowed. Says what was found and what is known.
   static Result<DataType> parse(std::string_view name);
   std::string name() const;  ///< QONNX's own spelling: UINT1 is BINARY, floats have three fields
 

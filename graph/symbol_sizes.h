@@ -16,7 +16,7 @@ namespace crumb::graph {
 
 class SymbolSizes {
  public:
-  /// NameRole what a symbol is; false where it is something else already. Of a sum, terms that are not known yet become 1 but for the
+  /// Says what a symbol is; false where it is something else already. Of a sum, terms that are not known yet become 1 but for the
   /// last, which becomes the rest, or 0 where that would be less than 1; false where the terms do not give the size.
   bool settle(const std::string& symbol, std::int64_t size);
 

@@ -13,10 +13,10 @@ namespace crumb::jobs {
 /// and that do not go along with it. Precondition: one at least.
 std::string text_of_unused(const std::vector<std::string>& names);
 
-/// NameRole that a packed file does not take them along; nothing where there are none.
+/// Says that a packed file does not take them along; nothing where there are none.
 void note_unused(const std::vector<std::string>& names, Notes& notes);
 
-/// NameRole which tool quantized a checkpoint, whose values it is read as, and what its files hold beside
+/// Says which tool quantized a checkpoint, whose values it is read as, and what its files hold beside
 /// tensors: at most twenty lines and a count.
 void note_reading(const Checkpoint& checkpoint, Observer& observer);
 

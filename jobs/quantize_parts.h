@@ -19,7 +19,7 @@ void claim_output_of(const QuantizeRequest& request);
 /// Whether a path is an ONNX file, by its name.
 bool is_network_file(const std::string& path);
 
-/// NameRole of scales that did not fit their format how many there are.
+/// Says of scales that did not fit their format how many there are.
 void note_saturated(const std::vector<TensorReport>& tensors, Notes& notes);
 
 /// Opens a checkpoint. Throws Error, too, where its head is not the one that its configuration means.

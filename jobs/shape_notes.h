@@ -12,7 +12,7 @@ namespace crumb::jobs {
 /// What ONNX's shape inference finds against the graph (graph::shape_faults); empty where it finds nothing.
 std::string note_of_shapes(const graph::Graph& graph);
 
-/// NameRole it, if there is something to say.
+/// Says it, if there is something to say.
 void note_shapes(const graph::Graph& graph, Notes& notes);
 
 /// Names the domains whose operators are neither ONNX's nor QONNX's, one node of each, and who runs them;

@@ -54,7 +54,7 @@ void refuse_replacing_recipe(const std::filesystem::path& output);
 /// Writes it there, under a line that says so.
 void write_recipe(const Recipe& recipe, const std::filesystem::path& output);
 
-/// NameRole why a target is not used up, where more than a hundredth of it is left.
+/// Says why a target is not used up, where more than a hundredth of it is left.
 void note_unused(const Wish& wish, const BudgetChoice& choice, const jobs::QuantizeReport& report,
                  Notes& notes);
 

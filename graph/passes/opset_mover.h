@@ -17,7 +17,7 @@ class NodeMover {
   /// Takes the nodes out of the graph, in which types and shapes are inferred.
   NodeMover(Graph& graph, std::int64_t target);
 
-  /// Puts the nodes back, every one of ONNX's as operator set `target` writes it. NameRole which cannot, and why: "node
+  /// Puts the nodes back, every one of ONNX's as operator set `target` writes it. Says which cannot, and why: "node
   /// 'a' (Op) does this; node 'b' (Op) does that". Empty where all can.
   std::string go();
 

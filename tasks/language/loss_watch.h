@@ -1,4 +1,4 @@
-// NameRole once that a run has gone wrong: its loss is far above what it had come down to. Free of LibTorch.
+// Says once that a run has gone wrong: its loss is far above what it had come down to. Free of LibTorch.
 #pragma once
 
 #include <algorithm>
