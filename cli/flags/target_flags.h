@@ -1,4 +1,5 @@
-// The flags of crumb quantize that let a budget choose: --target, --formats, --activation-formats and --sensitivity.
+// The flags of crumb quantize that let a budget choose: --target, --formats, --activation-formats and
+// --sensitivity.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -31,24 +32,24 @@ struct Wish {
   std::vector<QuantSpec> activations;  ///< of what layers take in; empty: these are not chosen for
 };
 
-/// What the flags say; nothing without --target. Throws Error(kUsage), also for flags that exclude each other.
-/// `is_graph`: the input is a graph's file.
+/// What the flags say; nothing without --target. Throws Error(kUsage), also for flags that exclude each
+/// other. `is_graph`: the input is a graph's file.
 std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe, bool is_graph);
 
 /// What --sensitivity measures, for people.
 std::string measured_as(const std::string& sensitivity);
 
-/// Measures and chooses, with progress and notes on stderr. --include, --exclude, --embeddings, --set and --zstd
-/// hold.
-/// `weigh`: BudgetRequest's.
+/// Measures and chooses, with progress and notes on stderr. --include, --exclude, --embeddings, --set and
+/// --zstd hold. `weigh`: BudgetRequest's.
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
                     int threads, Weigh weigh = {});
 
-/// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml; any other name
-/// gets .recipe.yaml at its end.
+/// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml; any other
+/// name gets .recipe.yaml at its end.
 std::filesystem::path recipe_beside(const std::filesystem::path& output);
 
-/// Throws Error(kUsage) where a file lies there that is not, as it is, what write_recipe() wrote for this output.
+/// Throws Error(kUsage) where a file lies there that is not, as it is, what write_recipe() wrote for this
+/// output.
 void refuse_replacing_recipe(const std::filesystem::path& output);
 
 /// Writes it there, under a line that says so.

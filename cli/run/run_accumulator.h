@@ -18,8 +18,8 @@ struct RunAccumulatorOptions {
 
 void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options);
 
-/// Says on stderr which layers are not simulated, and why. Throws Error for flags that cannot be, and where no layer
-/// can be simulated.
+/// Says on stderr which layers are not simulated, and why. Throws Error for flags that cannot be, and where
+/// no layer can be simulated.
 analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
                                                       const RunAccumulatorOptions& options);
 

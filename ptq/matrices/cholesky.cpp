@@ -12,7 +12,7 @@ namespace {
 
 using runtime::exact::subtract_products;
 
-constexpr std::size_t kBlock = 64;   // rows that are factored before the others hear of them
+constexpr std::size_t kBlock = 64;   // rows that are factored before the rest is updated
 constexpr std::size_t kStrip = 8;    // of a block's rows, likewise
 constexpr std::size_t kPiece = 192;  // columns of a thread
 
@@ -29,21 +29,12 @@ bool Cholesky::factor(int threads) {
     const std::size_t end = std::min(size_, begin + kBlock);
     if (!factor_diagonal(begin, end)) return false;
     parallel_for(size_ - end, kPiece, threads, [&](std::size_t first, std::size_t last) {
-      solve_beside(begin, end, end + first, end + last);
+      solve_right_of(begin, end, end + first, end + last);
     });
     const std::size_t blocks = (size_ - end + kBlock - 1) / kBlock;
     parallel_for(blocks, 1, threads, [&](std::size_t block, std::size_t) {
       const std::size_t row = end + block * kBlock;
-      subtract_products({.rows = std::min(kBlock, size_ - row),
-                         .columns = size_ - row,
-                         .terms = end - begin,
-                         .x = at(begin, row),
-                         .x_row = 1,
-                         .x_term = size_,
-                         .w = at(begin, row),
-                         .w_row = size_,
-                         .y = at(row, row),
-                         .y_row = size_});
+      subtract(begin, end - begin, row, std::min(kBlock, size_ - row), row, size_);
     });
   }
   return true;
@@ -63,25 +54,29 @@ bool Cholesky::factor_diagonal(std::size_t begin, std::size_t end) {
   return true;
 }
 
+/// From `rows` rows at `row`, columns first to last: the products of U's `terms` rows at `from`, transposed,
+/// with themselves.
+void Cholesky::subtract(std::size_t from, std::size_t terms, std::size_t row, std::size_t rows,
+                        std::size_t first, std::size_t last) {
+  subtract_products({.rows = rows,
+                     .columns = last - first,
+                     .terms = terms,
+                     .x = at(from, row),
+                     .x_row = 1,
+                     .x_term = size_,
+                     .w = at(from, first),
+                     .w_row = size_,
+                     .y = at(row, first),
+                     .y_row = size_});
+}
+
 /// Columns first to last of those rows, behind their diagonal block.
-void Cholesky::solve_beside(std::size_t begin, std::size_t end, std::size_t first, std::size_t last) {
-  const auto subtract = [&](std::size_t rows_from, std::size_t row, std::size_t rows, std::size_t terms) {
-    subtract_products({.rows = rows,
-                       .columns = last - first,
-                       .terms = terms,
-                       .x = at(rows_from, row),
-                       .x_row = 1,
-                       .x_term = size_,
-                       .w = at(rows_from, first),
-                       .w_row = size_,
-                       .y = at(row, first),
-                       .y_row = size_});
-  };
+void Cholesky::solve_right_of(std::size_t begin, std::size_t end, std::size_t first, std::size_t last) {
   for (std::size_t strip = begin; strip < end; strip += kStrip) {
     const std::size_t strip_end = std::min(end, strip + kStrip);
-    subtract(begin, strip, strip_end - strip, strip - begin);
+    subtract(begin, strip - begin, strip, strip_end - strip, first, last);
     for (std::size_t i = strip; i < strip_end; ++i) {
-      subtract(strip, i, 1, i - strip);
+      subtract(strip, i - strip, i, 1, first, last);
       const double own = *at(i, i);
       for (std::size_t j = first; j < last; ++j) *at(i, j) /= own;
     }

@@ -25,7 +25,9 @@ class Cholesky {
   Cholesky(std::vector<double> matrix, std::size_t size) : factor_(std::move(matrix)), size_(size) {}
   bool factor(int threads);
   bool factor_diagonal(std::size_t begin, std::size_t end);
-  void solve_beside(std::size_t begin, std::size_t end, std::size_t first, std::size_t last);
+  void subtract(std::size_t from, std::size_t terms, std::size_t row, std::size_t rows, std::size_t first,
+                std::size_t last);
+  void solve_right_of(std::size_t begin, std::size_t end, std::size_t first, std::size_t last);
   double* at(std::size_t i, std::size_t j) { return factor_.data() + i * size_ + j; }
   const double* at(std::size_t i, std::size_t j) const { return factor_.data() + i * size_ + j; }
 

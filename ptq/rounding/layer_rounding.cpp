@@ -32,7 +32,8 @@ std::string short_text(double value) {
   return text;
 }
 
-/// A matrix with something added to its diagonal, as long as this lives: of large ones there is no room for another.
+/// A matrix with something added to its diagonal, as long as this lives: of large ones there is no room for
+/// another.
 class Damped {
  public:
   Damped(MatrixXd& matrix, double share) : matrix_(matrix), diagonal_(matrix.diagonal()) {
@@ -47,8 +48,8 @@ class Damped {
   const Eigen::VectorXd diagonal_;
 };
 
-/// Rows of W to rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1, d being the feedback's damping; `beside`, rows of V - W, may
-/// be empty: V is W.
+/// Rows of W to rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1, d being the feedback's damping; `beside`,
+/// rows of V - W, may be empty: V is W.
 void shift(std::span<float> rows, std::span<const float> beside, const MatrixXd& moments, MatrixXd& cross,
            const Feedback& feedback, int threads) {
   const auto size = static_cast<std::size_t>(moments.rows());
@@ -93,8 +94,8 @@ FixedScales scales_before(const QuantSpec& spec, const WeightRows& rows, const R
   return scales;
 }
 
-/// How far what codes give is from what the float layer gives. With W the codes' matrix, V with what lies beside it, T what W
-/// becomes by shift() and d its damping:
+/// How far what codes give is from what the float layer gives. With W the codes' matrix, V with what lies
+/// beside it, T what W becomes by shift() and d its damping:
 ///
 ///   |V y - (V - W + Q) x|^2 = |(Q - T) x|^2 + 2 d tr((Q - T) (W - T)^T) + |V (y - x) - (T - W) x|^2.
 class Loss {

@@ -230,7 +230,8 @@ class Rotation {
   std::string online_;  ///< the constant
 };
 
-/// Gains of norms between a stream and the matrices that are rotated with it go into these; other norms stay as they are.
+/// Gains of norms between a stream and the matrices that are rotated with it go into these; other norms stay
+/// as they are.
 void fold_norms_of_streams(Graph& graph) {
   std::set<std::string> rotated;
   for (const RotationSite& site : residual_streams(graph).sites)

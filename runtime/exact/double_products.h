@@ -33,8 +33,8 @@ void subtract_products_avx2(const DoubleProducts& products);
 /// AVX-512. Precondition: may_use(Isa::kAvx512).
 void subtract_products_avx512(const DoubleProducts& products);
 
-/// Calls tiles(m, n, k, count of k) for blocks whose w stays in the first cache, in an order that keeps each
-/// element's.
+/// Calls tiles(n, columns, k, terms) for blocks of w that stay in the first cache: columns from n and terms
+/// from k on. Terms of an element come in order.
 template <class F>
 void for_each_block(const DoubleProducts& p, std::size_t tile_columns, const F& tiles) {
   constexpr std::size_t kTerms = 128;

@@ -1,5 +1,5 @@
-// multiply() with AVX2 and FMA: sixteen partial sums are two vectors. The instruction set is named function by function,
-// so that nothing inline of the standard library is compiled for it.
+// multiply() with AVX2 and FMA: sixteen partial sums are two vectors. The instruction set is named function
+// by function, so that nothing inline of the standard library is compiled for it.
 #include "runtime/exact/products.h"
 
 #if defined(__x86_64__)
@@ -10,8 +10,8 @@
 namespace crumb::runtime::exact {
 namespace {
 
-// Twelve sums, three of w and one of x: all 16 registers. They are halves of the partial sums, one after the other: seven
-// reads for twelve products leave time for reads across two cache lines.
+// Twelve sums, three of w and one of x: all 16 registers. They are halves of the partial sums, one after the
+// other: seven reads for twelve products leave time for reads across two cache lines.
 constexpr std::size_t kLanes = 8, kTileX = 4, kTileW = 3;
 constexpr std::size_t kTerms = 1024;  // whose x and w stay in the first cache between the halves
 
@@ -32,7 +32,8 @@ CRUMB_AVX2 inline __m256 last(__m256 a, __m256 b) {
   return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD));
 }
 
-/// Element 4 i + j is the sum of the parts of s[i][j], of two rows, in the order of fold(); of j = 3 it means nothing.
+/// Element 4 i + j is the sum of the parts of s[i][j], of two rows, in the order of fold(); of j = 3 it means
+/// nothing.
 CRUMB_AVX2 inline __m256 folded(const __m256 (*s)[kTileW]) {
   __m256 four[kTileW];  // lane i: four parts of s[i][j]
   for (std::size_t j = 0; j < kTileW; ++j) four[j] = halves(s[0][j], s[1][j]);

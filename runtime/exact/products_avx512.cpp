@@ -1,5 +1,5 @@
-// multiply() with AVX-512: sixteen partial sums are one vector. The instruction set is named function by function, so that
-// nothing inline of the standard library is compiled for it.
+// multiply() with AVX-512: sixteen partial sums are one vector. The instruction set is named function by
+// function, so that nothing inline of the standard library is compiled for it.
 #include "runtime/exact/products.h"
 
 #if defined(__x86_64__)
@@ -10,7 +10,8 @@
 namespace crumb::runtime::exact {
 namespace {
 
-// 24 sums, four of w and one of x: of 32 registers. Ten reads for 24 products leave time for reads across two cache lines.
+// 24 sums, four of w and one of x: of 32 registers. Ten reads for 24 products leave time for reads across two
+// cache lines.
 constexpr std::size_t kTileX = 6, kTileW = 4;
 constexpr std::size_t kFolded = 8;  // rows of sums; four are folded together
 constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
