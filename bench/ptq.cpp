@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "ptq/rounding/feedback.h"
 #include "ptq/rounding/output_error.h"
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 namespace crumb::bench {
 namespace {

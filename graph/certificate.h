@@ -20,7 +20,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb::graph {
 

@@ -1,5 +1,5 @@
 // Gradients of a network's loss by its constants, without saying how: stages that need them need no LibTorch.
-// qat/squared_gradients.h makes them.
+// qat/optimize/squared_gradients.h makes them.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include "graph/held_floats.h"
 #include "graph/output_first.h"
 #include "graph/strided_index.h"
-#include "quant/slice_quantizer.h"
+#include "quant/slices/slice_quantizer.h"
 
 namespace crumb::graph {
 namespace {

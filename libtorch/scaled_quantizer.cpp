@@ -10,8 +10,8 @@
 #include "base/files/counted.h"
 #include "formats/dtype.h"
 #include "libtorch/parallel.h"
-#include "quant/codebook_search.h"
 #include "quant/loops/loops.h"
+#include "quant/search/codebook_search.h"
 
 namespace crumb {
 namespace {

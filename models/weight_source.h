@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_tensor.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::models {

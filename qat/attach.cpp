@@ -13,12 +13,12 @@
 #include "graph/passes/passes.h"
 #include "graph/quantize/plan.h"
 #include "libtorch/execute/typed_tensor.h"
-#include "qat/activation_quantizer.h"
+#include "qat/activations/activation_quantizer.h"
 #include "qat/certify.h"
 #include "qat/layers.h"
 #include "qat/recipe_faults.h"
-#include "qat/trained_weights.h"
-#include "qat/weight_slots.h"
+#include "qat/weights/trained_weights.h"
+#include "qat/weights/weight_slots.h"
 
 namespace crumb::qat {
 namespace {

@@ -12,7 +12,7 @@
 //   }
 //   graph::Graph graph = qat.freeze({example});   // codes, scales, certificates
 //
-// Weights are those of qat/weight_slots.h; a recipe's rules match them by the names of parameters and modules, and by
+// Weights are those of qat/weights/weight_slots.h; a recipe's rules match them by the names of parameters and modules, and by
 // operator (Linear, Conv, ConvTranspose, Embedding; recurrent layers and attention count as Linear). Activations need a
 // place: modules of the user's own, qat::QuantActivation, stand in forward(). `activations` of the recipe says what a
 // constrained layer's input is quantized to; freeze() recomputes it from the network and refuses where it is not so.
@@ -30,8 +30,8 @@
 
 #include "graph/graph.h"
 #include "libtorch/capture/capture.h"
-#include "qat/learned_widths.h"
 #include "qat/network.h"
+#include "qat/weights/learned_widths.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {

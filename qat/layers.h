@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/quantize/plan.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb::qat {
 

@@ -23,15 +23,15 @@
 #include "libtorch/execute/graph_module.h"
 #include "libtorch/execute/ops/straight_through.h"
 #include "libtorch/fake_quantize.h"
-#include "qat/batch_norm_estimate.h"
+#include "qat/activations/batch_norm_estimate.h"
+#include "qat/activations/edge_quantizers.h"
 #include "qat/certify.h"
 #include "qat/derived_constants.h"
-#include "qat/edge_quantizers.h"
 #include "qat/layers.h"
 #include "qat/load_parameters.h"
 #include "qat/recipe_faults.h"
-#include "qat/trained_weights.h"
-#include "quant/spacings.h"
+#include "qat/weights/trained_weights.h"
+#include "quant/codes/spacings.h"
 
 namespace crumb::qat {
 namespace {

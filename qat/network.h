@@ -15,7 +15,7 @@
 // Where quantizers stand is graph/quantize's plan, the one that post-training quantization uses. Weights, norms
 // and biases of the float graph are parameters under their own names ("fc1.weight"), so a float checkpoint loads, and
 // the other way round; the quantizers' own parameters stand under "quantizers.". In every forward pass weights read as
-// quantized, by qat/weight_quantizer.h; activations by qat/activation_quantizer.h.
+// quantized, by qat/weights/weight_quantizer.h; activations by qat/activations/activation_quantizer.h.
 //
 // Recurrent layers become cells of plain operators, one for each step of the example (graph::unroll_recurrent), with
 // quantizers on everything inside: on what goes into the products and on what the gates multiply as the recipe says, on
@@ -33,9 +33,9 @@
 
 #include "graph/graph.h"
 #include "libtorch/execute/typed_tensor.h"
-#include "qat/learned_widths.h"
-#include "qat/parameter_groups.h"
-#include "qat/pruner.h"
+#include "qat/optimize/parameter_groups.h"
+#include "qat/weights/learned_widths.h"
+#include "qat/weights/pruner.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::libtorch {

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "graph/quantize/statistics.h"
-#include "qat/activation_quantizer.h"
+#include "qat/activations/activation_quantizer.h"
 
 namespace crumb::qat {
 

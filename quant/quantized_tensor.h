@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "formats/number/encoding.h"
-#include "quant/code_bytes.h"
 #include "quant/code_grid.h"
+#include "quant/codes/code_bytes.h"
 
 namespace crumb {
 

@@ -1,7 +1,7 @@
 #include "quant/quantizer.h"
 
 #include "formats/dtype.h"
-#include "quant/slice_quantizer.h"
+#include "quant/slices/slice_quantizer.h"
 
 namespace crumb {
 

@@ -1,6 +1,6 @@
 // Quantizing a tensor: finding the scales that a spec asks for, then the codes against the scales as stored.
 // The arithmetic is the numeric contract of quant/code_grid.h; the searches are those of
-// quant/scale_search.h.
+// quant/search/scale_search.h.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include "base/files/text.h"
 #include "formats/computed_matrix.h"
 #include "formats/gguf/ggml_type.h"
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_stream.h"
 
 namespace crumb {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "quant/accumulator.h"
-#include "quant/integer_width.h"
+#include "quant/accumulator/accumulator.h"
+#include "quant/accumulator/integer_width.h"
 #include "training/references.h"
 
 namespace crumb::training {

@@ -1,7 +1,7 @@
 // Learned widths of weights, for the report of a run.
 #pragma once
 
-#include "qat/learned_widths.h"
+#include "qat/weights/learned_widths.h"
 #include "training/json.h"
 
 namespace crumb::training {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "analysis/accumulator/product_operators.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb::analysis {
 

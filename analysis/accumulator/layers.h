@@ -13,7 +13,7 @@
 #include "graph/certificate.h"
 #include "graph/facts/infer_datatypes.h"
 #include "graph/graph.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb::analysis {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/facts/infer_datatypes.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb::analysis {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "analysis/accumulator/layers.h"
-#include "quant/simulated_register.h"
+#include "quant/accumulator/simulated_register.h"
 
 namespace crumb::analysis {
 

@@ -10,7 +10,7 @@
 #include "graph/facts/constant_values.h"
 #include "graph/facts/infer_datatypes.h"
 #include "graph/sparse_products.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb::analysis {
 namespace {

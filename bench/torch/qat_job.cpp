@@ -13,9 +13,9 @@
 #include "bench/torch/qat_networks.h"
 #include "libtorch/capture/capture.h"
 #include "libtorch/fake_quantize.h"
-#include "qat/a2q.h"
 #include "qat/attach.h"
 #include "qat/network.h"
+#include "qat/weights/a2q.h"
 
 namespace crumb::bench {
 namespace {

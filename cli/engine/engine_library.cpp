@@ -1,6 +1,6 @@
 // The shared library that the crumb command opens when a verb executes a graph or trains (cli/open_engine.h).
 #include "libtorch/engine.h"
-#include "qat/squared_gradients.h"
+#include "qat/optimize/squared_gradients.h"
 #include "tasks/language/language_trainer.h"
 #include "tasks/train/trainer.h"
 

@@ -11,7 +11,7 @@
 #include "cli/flags/verb.h"
 #include "cli/output.h"
 #include "quant/distortion.h"
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_stream.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {

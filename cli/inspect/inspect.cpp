@@ -20,7 +20,7 @@
 #include "jobs/quantize_parts.h"
 #include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
-#include "quant/packed_check.h"
+#include "quant/packed/packed_check.h"
 #include "quant/quantizer.h"
 #include "quant/tensor_source.h"
 

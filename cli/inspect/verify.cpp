@@ -9,7 +9,7 @@
 #include "cli/inspect/verify_accumulator.h"
 #include "cli/output.h"
 #include "graph/packed/crumb_graph.h"
-#include "quant/packed_check.h"
+#include "quant/packed/packed_check.h"
 
 namespace crumb::cli {
 namespace {

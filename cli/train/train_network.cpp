@@ -16,7 +16,7 @@
 #include "cli/train/train_report.h"
 #include "export/lint/lint.h"
 #include "jobs/engines/open_engine.h"
-#include "quant/integer_width.h"
+#include "quant/accumulator/integer_width.h"
 #include "training/run.h"
 #include "training/sweep.h"
 #include "training/table.h"

@@ -13,7 +13,7 @@
 #include "formats/checkpoint/classify.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/configured_network.h"
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_stream.h"
 
 namespace crumb::exporting::compressed_tensors {
 namespace {

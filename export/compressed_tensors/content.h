@@ -11,7 +11,7 @@
 #include "export/compressed_tensors/scheme.h"
 #include "export/folder/folder_content.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_tensor.h"
 
 namespace crumb::exporting::compressed_tensors {
 

@@ -6,7 +6,7 @@
 #include "formats/checkpoint/quantized/dequantized_model.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/configured_network.h"
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_stream.h"
 
 namespace crumb::exporting {
 namespace {

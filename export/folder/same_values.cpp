@@ -7,7 +7,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "models/configured_network.h"
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_stream.h"
 
 namespace crumb::exporting {
 namespace {

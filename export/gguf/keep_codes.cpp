@@ -14,8 +14,8 @@
 #include "formats/gguf/code_blocks.h"
 #include "formats/gguf/ggml_type.h"
 #include "formats/number/packing.h"
-#include "quant/packed_stream.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_stream.h"
+#include "quant/packed/packed_tensor.h"
 #include "quant/quantized_tensor.h"
 
 namespace crumb::exporting {

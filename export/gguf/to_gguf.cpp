@@ -13,8 +13,8 @@
 #include "export/gguf/network.h"
 #include "formats/gguf/writer.h"
 #include "models/configured_network.h"
-#include "quant/packed_stream.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_stream.h"
+#include "quant/packed/packed_tensor.h"
 
 namespace crumb::exporting {
 namespace {

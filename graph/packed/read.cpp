@@ -7,7 +7,7 @@
 #include "graph/onnx/wire/read_model.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/strided_index.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_tensor.h"
 
 namespace crumb::graph {
 namespace {

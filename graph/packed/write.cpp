@@ -9,8 +9,8 @@
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/strided_index.h"
-#include "quant/code_layout.h"
-#include "quant/packed_tensor.h"
+#include "quant/codes/code_layout.h"
+#include "quant/packed/packed_tensor.h"
 
 namespace crumb::graph {
 namespace {

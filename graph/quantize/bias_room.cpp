@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "graph/strided_index.h"
+#include "quant/codes/given_scales.h"
 #include "quant/distortion.h"
-#include "quant/given_scales.h"
 
 namespace crumb::graph {
 namespace {

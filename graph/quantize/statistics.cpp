@@ -7,7 +7,7 @@
 
 #include "base/split_mix.h"
 #include "quant/code_grid.h"
-#include "quant/scale_search.h"
+#include "quant/search/scale_search.h"
 
 namespace crumb::graph {
 namespace {

@@ -1,7 +1,7 @@
 // What calibration remembers of the values of one edge, in bounded memory, and the scale that follows.
 //
 //   absmax      the largest magnitude seen
-//   percentile  as for weights (quant/scale_search.h); exact while no more than kSample values were seen, then
+//   percentile  as for weights (quant/search/scale_search.h); exact while no more than kSample values were seen, then
 //               from counts of values by their sign, exponent and upper 8 bits of mantissa: at most 0.4 % too large
 //   mse         as for weights, the best of 36 factors, over kSample values or, of more, over a sample that a
 //               hash of their positions chooses, with the least and the greatest value in it

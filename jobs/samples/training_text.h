@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "jobs/observer.h"
-#include "tasks/language/language_text.h"
+#include "tasks/language/text/language_text.h"
 #include "text/text_tokenizer.h"
 #include "text/tokenizer.h"
 

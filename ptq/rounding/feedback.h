@@ -22,7 +22,7 @@
 
 #include "ptq/matrices/cholesky.h"
 #include "ptq/rounding/accumulator_limits.h"
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 namespace crumb::ptq {
 

@@ -18,7 +18,7 @@
 #include "base/json/bounded_json.h"
 #include "base/text/number.h"
 #include "formats/crumb_file/writer.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_tensor.h"
 
 namespace crumb::ptq {
 namespace {

@@ -1,6 +1,6 @@
 #include "ptq/rounding/weighed_codebook.h"
 
-#include "quant/codebook_search.h"
+#include "quant/search/codebook_search.h"
 
 namespace crumb::ptq {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 namespace crumb::ptq {
 

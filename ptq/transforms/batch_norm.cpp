@@ -21,7 +21,7 @@
 #include "ptq/transforms/channel_fits.h"
 #include "ptq/transforms/norm_numbers.h"
 #include "ptq/transforms/statistics_places.h"
-#include "quant/scaled_rows.h"
+#include "quant/codes/scaled_rows.h"
 
 namespace crumb::ptq {
 namespace {

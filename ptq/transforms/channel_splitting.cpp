@@ -7,7 +7,7 @@
 
 #include "base/threads/parallel.h"
 #include "graph/strided_index.h"
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 namespace crumb::ptq {
 namespace {

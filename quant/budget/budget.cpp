@@ -11,7 +11,7 @@
 #include "quant/budget/assignment.h"
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_plan.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_tensor.h"
 #include "quant/quantizer.h"
 #include "quant/recipe/name_pattern.h"
 

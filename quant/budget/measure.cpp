@@ -9,7 +9,7 @@
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_plan.h"
 #include "quant/distortion.h"
-#include "quant/slice_quantizer.h"
+#include "quant/slices/slice_quantizer.h"
 
 namespace crumb {
 namespace {

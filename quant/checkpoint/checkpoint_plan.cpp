@@ -1,7 +1,7 @@
 #include "quant/checkpoint/checkpoint_plan.h"
 
 #include "base/files/text.h"
-#include "quant/code_layout.h"
+#include "quant/codes/code_layout.h"
 #include "quant/misfits.h"
 #include "quant/recipe/rule_reach.h"
 

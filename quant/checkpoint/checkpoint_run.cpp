@@ -14,10 +14,10 @@
 #include "base/threads/background.h"
 #include "formats/crumb_file/writer.h"
 #include "quant/checkpoint/run_journal.h"
-#include "quant/code_layout.h"
+#include "quant/codes/code_layout.h"
 #include "quant/distortion.h"
-#include "quant/packed_tensor.h"
-#include "quant/slice_quantizer.h"
+#include "quant/packed/packed_tensor.h"
+#include "quant/slices/slice_quantizer.h"
 
 namespace crumb {
 namespace {

@@ -7,8 +7,8 @@
 #include "base/files/process_memory.h"
 #include "base/threads/parallel.h"
 #include "formats/crumb_file/writer.h"
-#include "quant/packed_tensor.h"
-#include "quant/slice_quantizer.h"
+#include "quant/packed/packed_tensor.h"
+#include "quant/slices/slice_quantizer.h"
 
 namespace crumb {
 namespace {

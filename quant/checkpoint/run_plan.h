@@ -8,7 +8,7 @@
 
 #include "formats/crumb_file/crumb_file.h"
 #include "quant/checkpoint/checkpoint_plan.h"
-#include "quant/slice_reader.h"
+#include "quant/slices/slice_reader.h"
 
 namespace crumb {
 

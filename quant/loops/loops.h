@@ -92,7 +92,7 @@ struct Loops {
   FakeSums (*fake_gradients)(const CodeGrid& grid, const FakeBand& band, const float* x, const float* grad,
                              size_t n, float s, float z, float* dx);
 
-  // Rows of weights under A2Q (qat/a2q.h), in double; the order of the sums is fixed.
+  // Rows of weights under A2Q (qat/weights/a2q.h), in double; the order of the sums is fixed.
   double (*row_sum)(const float* x, size_t n);
   double (*row_norm)(const float* x, size_t n, double mean);  ///< sum |x - mean|
 

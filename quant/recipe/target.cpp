@@ -7,7 +7,7 @@
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
 #include "base/text/number.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb {

@@ -7,7 +7,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "base/text/number.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 namespace crumb {
 namespace {

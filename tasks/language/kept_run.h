@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "qat/weight_average.h"
+#include "qat/optimize/weight_average.h"
 #include "tasks/language/language_trainer.h"
 
 namespace crumb::tasks {

@@ -20,10 +20,10 @@
 #include "graph/graph.h"
 #include "qat/adapter_options.h"
 #include "quant/recipe/recipe.h"
-#include "tasks/language/language_choices.h"
-#include "tasks/language/language_text.h"
-#include "tasks/language/loss_watch.h"
-#include "tasks/language/rate_schedule.h"
+#include "tasks/language/request/language_choices.h"
+#include "tasks/language/steps/loss_watch.h"
+#include "tasks/language/steps/rate_schedule.h"
+#include "tasks/language/text/language_text.h"
 
 namespace crumb::tasks {
 
@@ -52,7 +52,7 @@ struct Recovery {
   graph::AdapterType type = graph::AdapterType::kBfloat16;  ///< that it is kept as, in the end
 };
 
-/// What the float network predicts, kept in a file (tasks/language/kept_teacher.h); for LanguageLoss::kDivergence.
+/// What the float network predicts, kept in a file (tasks/language/teachers/kept_teacher.h); for LanguageLoss::kDivergence.
 struct TeacherFile {
   std::filesystem::path file;  ///< empty: the network is in memory
   std::int64_t top = 64;       ///< tokens of each position, where the file is made

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "qat/learned_widths.h"
+#include "qat/weights/learned_widths.h"
 #include "quant/recipe/recipe.h"
 #include "tasks/train/own_network.h"
 

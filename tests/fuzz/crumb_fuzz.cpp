@@ -7,9 +7,9 @@
 #include "base/checked_size.h"
 #include "base/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "quant/code_layout.h"
-#include "quant/packed_check.h"
-#include "quant/packed_tensor.h"
+#include "quant/codes/code_layout.h"
+#include "quant/packed/packed_check.h"
+#include "quant/packed/packed_tensor.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile_crumb.h"
 

@@ -27,7 +27,7 @@ def split_mix(z):
 
 
 def signs(sample, draw, result, count):
-    """As qat/squared_gradients.h has them."""
+    """As qat/optimize/squared_gradients.h has them."""
     before = split_mix(split_mix(split_mix(sample) ^ draw) ^ result)
     return torch.tensor([1.0 if split_mix(before ^ i) >> 63 == 0 else -1.0 for i in range(count)], dtype=torch.float64)
 

@@ -17,7 +17,7 @@
 #include "graph/quantize/apply.h"
 #include "ptq/matrices/weight_rows.h"
 #include "ptq/stages.h"
-#include "quant/scaled_rows.h"
+#include "quant/codes/scaled_rows.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 #include "tests/ptq/layers.h"

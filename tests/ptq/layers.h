@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/tensor.h"
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 namespace crumb::ptq::test {
 

@@ -1,5 +1,5 @@
 // A2Q and A2Q+ as an operator: the codes of the reference, exact bounds, and gradients of the composed form.
-#include "qat/a2q.h"
+#include "qat/weights/a2q.h"
 
 #include <doctest/doctest.h>
 #include <torch/types.h>
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <random>
 
-#include "quant/accumulator_quantizers.h"
+#include "quant/accumulator/accumulator_quantizers.h"
 #include "quant/loops/loops.h"
 
 namespace {

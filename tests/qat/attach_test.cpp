@@ -22,7 +22,7 @@
 #include "libtorch/execute/graph_module.h"
 #include "libtorch/fake_quantize.h"
 #include "qat/quant_activation.h"
-#include "qat/weight_slots.h"
+#include "qat/weights/weight_slots.h"
 #include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 

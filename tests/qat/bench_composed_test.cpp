@@ -7,7 +7,7 @@
 
 #include "bench/torch/composed.h"
 #include "libtorch/fake_quantize.h"
-#include "qat/a2q.h"
+#include "qat/weights/a2q.h"
 
 namespace {
 

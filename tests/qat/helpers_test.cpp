@@ -11,7 +11,7 @@
 #include "libtorch/capture/capture.h"
 #include "qat/distillation.h"
 #include "qat/network.h"
-#include "qat/weight_average.h"
+#include "qat/optimize/weight_average.h"
 #include "tests/qat/networks.h"
 
 namespace {

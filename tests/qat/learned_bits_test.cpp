@@ -1,5 +1,5 @@
 // Widths that are learned: gradients, the budget, which layers get the bits, what is saved and frozen.
-#include "qat/learned_bits.h"
+#include "qat/weights/learned_bits.h"
 
 #include <doctest/doctest.h>
 #include <torch/nn/functional/loss.h>

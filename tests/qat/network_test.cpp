@@ -21,8 +21,8 @@
 #include "graph/qonnx/quantized_constants.h"
 #include "libtorch/capture/capture.h"
 #include "libtorch/execute/graph_module.h"
-#include "qat/a2q.h"
-#include "quant/accumulator.h"
+#include "qat/weights/a2q.h"
+#include "quant/accumulator/accumulator.h"
 #include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 

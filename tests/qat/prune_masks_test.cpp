@@ -1,6 +1,6 @@
 // Masks of pruned weights: exact counts, thresholds over all layers or within each, floors, ties, and masks that only
 // grow. The oracle sorts.
-#include "qat/prune_masks.h"
+#include "qat/weights/prune_masks.h"
 
 #include <doctest/doctest.h>
 

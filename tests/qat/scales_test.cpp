@@ -1,5 +1,5 @@
 // Scales as files store them, on the CPU and on a device that is far (tests/support/far_device.cpp).
-#include "qat/scales.h"
+#include "qat/weights/scales.h"
 
 #include <doctest/doctest.h>
 #include <torch/types.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "formats/number/scale_format.h"
-#include "quant/given_scales.h"
+#include "quant/codes/given_scales.h"
 
 TEST_CASE("scales: a device stores what the CPU stores, for every format") {
   torch::manual_seed(3);

@@ -1,6 +1,6 @@
 // Moments in two bytes and in one: what is kept is near and right in the mean, the first step is AdamW's, and so is what is
 // learned, within what chance explains.
-#include "qat/short_adamw.h"
+#include "qat/optimize/short_adamw.h"
 
 #include <doctest/doctest.h>
 #include <torch/optim/adamw.h>

@@ -1,5 +1,5 @@
 // Squared gradients beside closed forms and differences of the loss itself.
-#include "qat/squared_gradients.h"
+#include "qat/optimize/squared_gradients.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "quant/above_minimum.h"
+#include "quant/codes/above_minimum.h"
 
 #include <doctest/doctest.h>
 

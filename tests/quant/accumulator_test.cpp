@@ -1,5 +1,5 @@
 // Budgets, worst sums and repair: goldens, brute force over all inputs, prefixes and orders, properties.
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "quant/accumulator_quantizers.h"
+#include "quant/accumulator/accumulator_quantizers.h"
 #include "tests/support/samples.h"
 
 namespace crumb {

@@ -1,12 +1,12 @@
-#include "quant/code_layout.h"
+#include "quant/codes/code_layout.h"
 
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include "formats/half.h"
-#include "quant/packed_check.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_check.h"
+#include "quant/packed/packed_tensor.h"
 #include "quant/quantizer.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"

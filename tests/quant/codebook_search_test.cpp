@@ -1,5 +1,5 @@
 // Codebooks and how they are found: k-means from two starts, and beyond a million values from bins; recomputed here.
-#include "quant/codebook_search.h"
+#include "quant/search/codebook_search.h"
 
 #include <doctest/doctest.h>
 

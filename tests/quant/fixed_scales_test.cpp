@@ -1,5 +1,5 @@
 // Codes under fixed scales: those of quantize(), where each value takes its nearest.
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Codes under given scales: those of the search, where the scales are the search's.
-#include "quant/given_scales.h"
+#include "quant/codes/given_scales.h"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 
 #include "quant/distortion.h"
 #include "quant/quantizer.h"
-#include "quant/scale_search.h"
+#include "quant/search/scale_search.h"
 #include "tests/quant/quantized_oracle.h"
 #include "tests/support/capture_copy.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/scale_search.h"
+#include "quant/search/scale_search.h"
 #include "tests/support/capture_copy.h"
 
 using crumb::QuantSpec;

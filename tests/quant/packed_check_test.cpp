@@ -1,6 +1,6 @@
 // What makes a packed file unsound though its checksums hold: one code, one padding bit, wherever it lies and however the
 // bytes come.
-#include "quant/packed_check.h"
+#include "quant/packed/packed_check.h"
 
 #include <doctest/doctest.h>
 

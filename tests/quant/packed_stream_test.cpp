@@ -1,5 +1,5 @@
 // The values of a packed file's tensors, by pieces: whatever is asked for at a time, however often from the front.
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_stream.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Scales and how they are found: the contract's absmax, the block formats' rules, percentile, mse by
 // exhaustion, least squares at the Gaussian optimum, zero points; all recomputed here in float32 from the
 // design.
-#include "quant/scale_search.h"
+#include "quant/search/scale_search.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Registers of P bits against sums that are counted another way.
-#include "quant/simulated_register.h"
+#include "quant/accumulator/simulated_register.h"
 
 #include <doctest/doctest.h>
 

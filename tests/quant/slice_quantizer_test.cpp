@@ -1,6 +1,6 @@
 // A tensor quantized slice by slice is the tensor quantized whole, bit for bit, whatever the slices; and what the
 // sink is shown on the way decodes to the same values.
-#include "quant/slice_quantizer.h"
+#include "quant/slices/slice_quantizer.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Tensors that are read ahead of the work: every slice in its turn, rewinding, errors, and no hanging whoever
 // stops first.
-#include "quant/slice_reader.h"
+#include "quant/slices/slice_reader.h"
 
 #include <doctest/doctest.h>
 

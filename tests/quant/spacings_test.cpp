@@ -1,5 +1,5 @@
 // How far apart the values of a grid lie: by quantizing what lies beside them under the same scales.
-#include "quant/spacings.h"
+#include "quant/codes/spacings.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/fixed_scales.h"
+#include "quant/codes/fixed_scales.h"
 
 TEST_CASE(
     "spacings: what lies within half of them has the same code, what lies a whole one off has another") {

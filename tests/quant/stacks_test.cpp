@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "quant/code_layout.h"
-#include "quant/slice_quantizer.h"
-#include "quant/spacings.h"
+#include "quant/codes/code_layout.h"
+#include "quant/codes/spacings.h"
+#include "quant/slices/slice_quantizer.h"
 #include "tests/formats/crumb_file/samples.h"
 #include "tests/support/specs.h"
 #include "tests/support/testing.h"

@@ -51,7 +51,7 @@ def test_the_closure_is_that_of_the_include_check(repo, tree, crossing, tmp_path
     _, files = interface(repo, copied(tree, crossing, tmp_path))
     assert files == sorted(crossing)
     # Each of these was missing while headers were listed by hand.
-    assert {"base/threads/parallel.h", "quant/accumulator.h", "quant/loops/loops.h", "formats/dtype.h"} <= crossing
+    assert {"base/threads/parallel.h", "quant/accumulator/accumulator.h", "quant/loops/loops.h", "formats/dtype.h"} <= crossing
 
 
 def test_any_changed_header_changes_the_hash_and_nothing_else_does(repo, tree, crossing, tmp_path):

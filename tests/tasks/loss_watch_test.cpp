@@ -1,5 +1,5 @@
 // A loss that rises is said once, at the step where it does; one that is only uneven is not.
-#include "tasks/language/loss_watch.h"
+#include "tasks/language/steps/loss_watch.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // How a rate goes: it grows evenly, stands at its highest where that ends, and falls or stays.
-#include "tasks/language/rate_schedule.h"
+#include "tasks/language/steps/rate_schedule.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Every field of a request of language training, changed by itself: it decides what a run can go on from, or is said not to.
-#include "tasks/language/request_fields.h"
+#include "tasks/language/request/request_fields.h"
 
 #include <doctest/doctest.h>
 

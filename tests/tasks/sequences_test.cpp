@@ -1,5 +1,5 @@
 // Texts as sequences: everything is trained by once a round, in an order that follows from the seed.
-#include "tasks/language/sequences.h"
+#include "tasks/language/text/sequences.h"
 
 #include <doctest/doctest.h>
 

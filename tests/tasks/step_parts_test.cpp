@@ -1,5 +1,5 @@
 // A step in parts: every sample once, and no other parts of at most so many cost less.
-#include "tasks/language/step_parts.h"
+#include "tasks/language/steps/step_parts.h"
 
 #include <doctest/doctest.h>
 

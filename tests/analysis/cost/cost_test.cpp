@@ -10,7 +10,7 @@
 
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
-#include "quant/accumulator.h"
+#include "quant/accumulator/accumulator.h"
 #include "tests/graph/node_builder.h"
 #include "tests/support/capture_copy.h"
 

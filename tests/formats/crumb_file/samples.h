@@ -16,8 +16,8 @@
 #include "base/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "formats/crumb_file/writer.h"
-#include "quant/packed_check.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed/packed_check.h"
+#include "quant/packed/packed_tensor.h"
 #include "quant/quantizer.h"
 #include "tests/support/samples.h"
 

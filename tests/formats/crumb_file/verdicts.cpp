@@ -17,8 +17,8 @@
 #include "base/checksum.h"
 #include "base/files/text.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "quant/packed_check.h"
-#include "quant/packed_stream.h"
+#include "quant/packed/packed_check.h"
+#include "quant/packed/packed_stream.h"
 
 namespace crumb {
 namespace {

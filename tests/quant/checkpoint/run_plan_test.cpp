@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "formats/crumb_file/writer.h"
 #include "formats/safetensors/safetensors.h"
-#include "quant/slice_quantizer.h"
+#include "quant/slices/slice_quantizer.h"
 #include "tests/support/testing.h"
 
 using crumb::DType;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "quant/code_layout.h"
+#include "quant/codes/code_layout.h"
 #include "quant/quantizer.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"

@@ -1,0 +1,26 @@
+#include "quant/codes/code_bytes.h"
+
+#include <sys/mman.h>
+
+namespace crumb {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kLeastHuge = 2 * kHugePage;  // below, ordinary memory is as good
+
+std::align_val_t alignment_of(size_t bytes) {
+  return static_cast<std::align_val_t>(bytes < kLeastHuge ? alignof(std::max_align_t) : kHugePage);
+}
+
+}  // namespace
+
+void* allocate_pages(size_t bytes) {
+  void* place = ::operator new(bytes, alignment_of(bytes));
+  // A wish: where it cannot be had, nothing is lost. The end stays ordinary, so that no more is taken than asked.
+  if (bytes >= kLeastHuge) ::madvise(place, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return place;
+}
+
+void free_pages(void* place, size_t bytes) noexcept { ::operator delete(place, alignment_of(bytes)); }
+
+}  // namespace crumb

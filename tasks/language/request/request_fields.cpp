@@ -1,0 +1,131 @@
+#include "tasks/language/request/request_fields.h"
+
+#include <span>
+
+#include "base/checksum.h"
+#include "base/files/mapped_file.h"
+#include "tasks/language/text/checksums.h"
+
+namespace crumb::tasks {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Declarations {
+ public:
+  void decides(const std::string& name, Json value) { fields_.deciding[name] = std::move(value); }
+  template <class T>
+  void does_not_matter(const std::string& name, const T&) {
+    fields_.indifferent.insert(name);
+  }
+  RequestFields take() { return std::move(fields_); }
+
+ private:
+  RequestFields fields_;
+};
+
+std::uint32_t checksum(const std::vector<std::vector<std::int64_t>>& lines) {
+  std::uint32_t sum = 0;
+  for (const auto& line : lines) {
+    const std::int64_t size = static_cast<std::int64_t>(line.size());  // where a line ends matters, too
+    sum = crc32_of(std::as_bytes(std::span(line)), crc32_of(std::as_bytes(std::span(&size, 1)), sum));
+  }
+  return sum;
+}
+
+/// "in memory", or the file's size and checksum: another file under its name, or the same one elsewhere, is known.
+Json known(const std::filesystem::path& file) {
+  if (file.empty()) return "in memory";
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return "a file that is not made yet";
+  const MappedFile mapped = MappedFile::open(file).take();
+  return std::to_string(mapped.size()) + " bytes, CRC-32 " + std::to_string(crc32_of(mapped.bytes()));
+}
+
+void declare(const BlockWise& block_wise, Declarations& fields) {
+  const auto& [passes, sequences, rate, scale_rate, scales_alone, signs] = block_wise;
+  fields.decides("block_wise.passes", passes);
+  fields.decides("block_wise.sequences", sequences);
+  fields.decides("block_wise.rate", rate);
+  fields.decides("block_wise.scale_rate", scale_rate);
+  fields.decides("block_wise.scales_alone", scales_alone);
+  fields.decides("block_wise.signs", signs);
+}
+
+void declare(const TeacherFile& teacher, Declarations& fields) {
+  const auto& [file, top] = teacher;
+  fields.decides("teacher", known(file));
+  fields.decides("teacher.top", file.empty() ? Json() : Json(top));
+}
+
+void declare(const qat::AdapterOptions& options, Declarations& fields) {
+  const auto& [name, rank, alpha, rslora, targets, seed] = options;
+  fields.decides("adapter", name);
+  fields.decides("adapter.rank", rank);
+  fields.decides("adapter.alpha", alpha);
+  fields.decides("adapter.rslora", rslora);
+  fields.decides("adapter.targets", targets);
+  fields.decides("adapter.seed", seed);
+}
+
+void declare(const Recovery& recovery, Declarations& fields) {
+  const auto& [base, options, start, ranks, type] = recovery;
+  fields.decides("base", checksum_with_codes(base));
+  declare(options, fields);
+  fields.decides("adapter.init", name_of(start));
+  fields.decides("adapter.ranks", name_of(ranks));
+  fields.decides("adapter.type", graph::name_of(type));
+}
+
+void declare(const LanguageRequest& request, int all_threads, Declarations& fields) {
+  const auto& [network, text, drawn, valid, lines, valid_lines, first, recipe, start, start_by, recovery,
+               loss, teacher, has_floats, temperature, length, batch, at_once, recomputes, steps,
+               scales_alone, learn_adapters, block_wise, warm_up, schedule, rate, scale_rate, average,
+               most_gradient, seed, products, states, device, threads] = request;
+  fields.decides("network", checksum_of_floats(network));
+  fields.decides("text", checksum_of(text));
+  fields.decides("drawn", drawn);
+  fields.decides("valid", checksum_of(valid));
+  fields.decides("lines", checksum(lines));
+  fields.decides("valid_lines", checksum(valid_lines));
+  fields.decides("first", first ? Json(*first) : Json());
+  fields.decides("recipe", to_yaml(recipe));
+  fields.decides("start", start ? Json(checksum_with_codes(*start)) : Json());
+  fields.decides("stages", start_by);
+  fields.decides("recovery", recovery.has_value());
+  if (recovery) declare(*recovery, fields);
+  fields.decides("loss", name_of(loss));
+  declare(teacher, fields);
+  fields.decides("has_floats", has_floats);
+  fields.decides("temperature", temperature);
+  fields.decides("length", length);
+  fields.decides("batch", batch);
+  fields.decides("at_once", at_once);
+  fields.does_not_matter("recomputes", recomputes);
+  fields.decides("steps", steps);
+  fields.decides("scales_alone", scales_alone);
+  fields.decides("learn_adapters", learn_adapters);
+  declare(block_wise, fields);
+  fields.decides("warm_up", warm_up);
+  fields.decides("schedule", name_of(schedule));
+  fields.decides("rate", rate);
+  fields.decides("scale_rate", scale_rate);
+  fields.decides("average", average);
+  fields.decides("most_gradient", most_gradient);
+  fields.decides("seed", seed);
+  fields.decides("products", name_of(products));
+  fields.decides("optimizer_states", name_of(states));
+  fields.decides("device", device);
+  fields.decides("threads", threads > 0 ? threads : all_threads);
+}
+
+}  // namespace
+
+RequestFields fields_of(const LanguageRequest& request, int processes, int threads) {
+  Declarations fields;
+  declare(request, threads, fields);
+  fields.decides("processes", processes);
+  return fields.take();
+}
+
+}  // namespace crumb::tasks
