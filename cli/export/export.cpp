@@ -1,10 +1,10 @@
 // crumb export and crumb convert: a quantized network as a file for other tools.
 #include "base/files/text.h"
 #include "cli/export/export_adapter.h"
+#include "cli/export/export_flags.h"
 #include "cli/export/export_folder.h"
 #include "cli/export/export_gguf.h"
 #include "cli/export/export_network.h"
-#include "cli/export/export_options.h"
 #include "cli/export/export_project.h"
 #include "cli/flags/dtype_flag.h"
 #include "cli/flags/flag_group.h"
@@ -24,7 +24,7 @@ void refuse_adapters(const std::string& input) {
                       "it by itself, and --to packed --without-adapters the network beside it");
 }
 
-void write_folder(const ExportOptions& options) {
+void write_folder(const ExportFlags& options) {
   refuse_adapters(options.input);
   write_export_folder({.input = options.input,
                        .output = options.output,
@@ -35,12 +35,12 @@ void write_folder(const ExportOptions& options) {
                        .json = options.json});
 }
 
-void write_gguf(const ExportOptions& options) {
+void write_gguf(const ExportFlags& options) {
   refuse_adapters(options.input);
   write_export_gguf(options.input, options.output, options.json);
 }
 
-void write_adapter(const ExportOptions& options) {
+void write_adapter(const ExportFlags& options) {
   write_export_adapter(options.input, options.output, options.adapter, options.json);
 }
 
@@ -66,7 +66,7 @@ constexpr ExportForm kForms[] = {
 };
 
 /// Without --to: the names of the files say what is meant.
-void convert_between_files(const ExportOptions& options) {
+void convert_between_files(const ExportFlags& options) {
   refuse_adapters(options.input);
   if (!is_between_gguf_and_packed(options.input, options.output))
     throw usage_error(
@@ -77,7 +77,7 @@ void convert_between_files(const ExportOptions& options) {
   convert_gguf(options.input, options.output, options.json);
 }
 
-void export_verb(const ExportOptions& options) {
+void export_verb(const ExportFlags& options) {
   if (options.to.empty()) return convert_between_files(options);
   const ExportForm& form = find_export_form(kForms, options.to);
   refuse_flags_of_other_forms(options, form, kForms);
@@ -93,7 +93,7 @@ std::string names_of_forms(bool all) {
 }
 
 CLI::App* add(CLI::App& app, const char* name, const char* what,
-              const std::shared_ptr<ExportOptions>& options) {
+              const std::shared_ptr<ExportFlags>& options) {
   CLI::App* verb = app.add_subcommand(name, what);
   verb->add_option(
           "--to", options->to,
@@ -143,7 +143,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
 }  // namespace
 
 void add_export(CLI::App& app) {
-  auto options = std::make_shared<ExportOptions>();
+  auto options = std::make_shared<ExportFlags>();
   CLI::App* verb =
       add(app, "export", "Write a quantized network for other tools (QONNX, QCDQ, float ONNX)", options);
   verb->add_option(
@@ -175,7 +175,7 @@ void add_export(CLI::App& app) {
 }
 
 void add_convert(CLI::App& app) {
-  auto options = std::make_shared<ExportOptions>();
+  auto options = std::make_shared<ExportFlags>();
   CLI::App* verb =
       add(app, "convert",
           "Rewrite an ONNX file between QONNX, QCDQ and float, or GGUF as packed file and back", options);

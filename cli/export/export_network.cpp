@@ -33,7 +33,7 @@ namespace {
 using exporting::Form;
 using exporting::kNativeOpset;
 
-void print_exported(const ExportOptions& options, const exporting::WriteReport& report) {
+void print_exported(const ExportFlags& options, const exporting::WriteReport& report) {
   if (options.json) {
     return print_json({{"output", options.output},
                        {"to", options.to},
@@ -53,7 +53,7 @@ void print_exported(const ExportOptions& options, const exporting::WriteReport& 
 }
 
 /// From the file that was written, not from what was meant. What has no exact type is a note.
-void write_accumulators(const ExportOptions& options, const graph::Graph& source, OutputFile& file,
+void write_accumulators(const ExportFlags& options, const graph::Graph& source, OutputFile& file,
                         std::vector<std::string>& notes) {
   const graph::Graph written = graph::resolve_shapes(graph::without_claims(graph::read_onnx(options.output)));
   const auto types = exporting::hls4ml::types_of(written, ranges_in_file(options.ranges, source, written));
@@ -71,7 +71,7 @@ std::map<std::string, std::string> files_beside(const std::string& input) {
 }
 
 /// The network; notes of what a checkpoint holds beside it.
-graph::Graph read_exported_network(const ExportOptions& options, std::vector<std::string>& notes) {
+graph::Graph read_exported_network(const ExportFlags& options, std::vector<std::string>& notes) {
   if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
   const TensorSource source = TensorSource::open(options.input);
   if (source.crumb() && graph::holds_graph(source.crumb()->header()))
@@ -84,7 +84,7 @@ graph::Graph read_exported_network(const ExportOptions& options, std::vector<std
 
 }  // namespace
 
-void write_export_network(const ExportOptions& options) {
+void write_export_network(const ExportFlags& options) {
   const Form form = exporting::form_named(options.to);
   if (!options.ranges.empty() && options.accumulators.empty())
     throw usage_error("--input-range is for --accumulator-config, --to " + std::string(kHls4mlProject) +
@@ -139,7 +139,7 @@ void write_export_network(const ExportOptions& options) {
   }
 }
 
-void write_export_project(const ExportOptions& options) {
+void write_export_project(const ExportFlags& options) {
   refuse_overwriting_inputs({options.input, options.project.data}, options.output);
   claim_new_folder(options.output);
   std::vector<std::string> notes;

@@ -2,12 +2,12 @@
 // folder).
 #pragma once
 
-#include "cli/export/export_options.h"
+#include "cli/export/export_flags.h"
 
 namespace crumb::cli {
 
 /// Write the output and print what it is. Throw Error.
-void write_export_network(const ExportOptions& options);
-void write_export_project(const ExportOptions& options);
+void write_export_network(const ExportFlags& options);
+void write_export_project(const ExportFlags& options);
 
 }  // namespace crumb::cli

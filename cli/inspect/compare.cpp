@@ -17,7 +17,7 @@
 namespace crumb::cli {
 namespace {
 
-struct CompareOptions {
+struct CompareFlags {
   std::string a, b, key;
   bool json = false;
 };
@@ -33,7 +33,7 @@ struct Row {
 };
 
 /// Names that only one side has are an error: comparing the rest would hide them.
-void require_same_names(const TensorSource& a, const TensorSource& b, const CompareOptions& options) {
+void require_same_names(const TensorSource& a, const TensorSource& b, const CompareFlags& options) {
   std::string message;
   size_t missing = 0;
   const auto look = [&](const TensorSource& here, const TensorSource& there, const std::string& path) {
@@ -58,7 +58,7 @@ Distortion distortion_of(ValueStream& reference, ValueStream& value) {
   return sum.result();
 }
 
-void compare_verb(const CompareOptions& options) {
+void compare_verb(const CompareFlags& options) {
   const TensorSource a = TensorSource::open(options.a, options.key);
   const TensorSource b = TensorSource::open(options.b);
   require_same_names(a, b, options);
@@ -110,7 +110,7 @@ void compare_verb(const CompareOptions& options) {
 }  // namespace
 
 void add_compare(CLI::App& app) {
-  auto options = std::make_shared<CompareOptions>();
+  auto options = std::make_shared<CompareFlags>();
   CLI::App* verb =
       app.add_subcommand("compare", "Show per tensor what a model lost against another, worst first");
   verb->add_option("a", options->a, "The reference: a checkpoint of any kind, or a packed file")

@@ -20,7 +20,7 @@ using analysis::Amounts;
 using analysis::GraphCost;
 using analysis::NodeCost;
 
-struct CostOptions {
+struct CostFlags {
   std::string model;
   std::vector<std::string> shapes;
   bool sparse = false, json = false;
@@ -116,7 +116,7 @@ void print_cost(const GraphCost& cost, bool sparse) {
   std::cout << "\n";
 }
 
-void cost_verb(const CostOptions& options) {
+void cost_verb(const CostFlags& options) {
   const auto shapes = read_shapes(options.shapes);
   const graph::Graph read = graph::lower_or_fold_quantized(models::read_graph(options.model));
   Notes notes;
@@ -128,7 +128,7 @@ void cost_verb(const CostOptions& options) {
 }  // namespace
 
 void add_cost(CLI::App& app) {
-  auto options = std::make_shared<CostOptions>();
+  auto options = std::make_shared<CostFlags>();
   CLI::App* verb =
       app.add_subcommand("cost", "Count a graph's multiplications, bit operations, bits, accumulators");
   verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")

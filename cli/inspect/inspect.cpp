@@ -27,7 +27,7 @@
 namespace crumb::cli {
 namespace {
 
-struct InspectOptions {
+struct InspectFlags {
   std::string file, key, svg;
   std::vector<std::string> shapes;
   bool tensors = false, tensors_only = false, json = false, memory = false, graph = false;
@@ -119,7 +119,7 @@ std::optional<std::string> fault_of(const TensorSource& source) {
 
 /// The graph that is shown behind the tensors: what the file is, where that is sound; that of a checkpoint where it is
 /// asked for.
-std::optional<graph::Graph> network_of(const InspectOptions& options, const TensorSource& source,
+std::optional<graph::Graph> network_of(const InspectFlags& options, const TensorSource& source,
                                        bool is_sound) {
   const bool is_wanted = options.graph || !options.svg.empty() || !options.shapes.empty() || options.memory;
   const std::string name = quote_text(options.file);
@@ -141,7 +141,7 @@ std::optional<graph::Graph> network_of(const InspectOptions& options, const Tens
   return {};
 }
 
-void inspect_verb(const InspectOptions& options) {
+void inspect_verb(const InspectFlags& options) {
   if (!options.svg.empty()) {
     refuse_overwriting_inputs({options.file}, options.svg);
     claim_output(options.svg);
@@ -199,7 +199,7 @@ void inspect_verb(const InspectOptions& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  auto options = std::make_shared<InspectOptions>();
+  auto options = std::make_shared<InspectFlags>();
   CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file, a checkpoint or a graph holds");
   verb->add_option("file", options->file, "The file or folder")->type_name("MODEL")->required();
   verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model")

@@ -27,7 +27,7 @@ using exporting::Severity;
 
 constexpr int kFound = 1;
 
-struct LintOptions {
+struct LintFlags {
   std::string file, profile, fixed;
   bool json = false, rules = false;
 };
@@ -88,7 +88,7 @@ graph::Graph read(const std::filesystem::path& file) {
   return graph::lower_or_fold_quantized(models::read_graph(file));
 }
 
-void lint_verb(const LintOptions& options) {
+void lint_verb(const LintFlags& options) {
   if (options.rules) {
     if (!options.file.empty() || !options.fixed.empty() || options.json) {
       throw usage_error("--rules lists the rules; give nothing but --for with it");
@@ -122,7 +122,7 @@ void lint_verb(const LintOptions& options) {
 }  // namespace
 
 void add_lint(CLI::App& app) {
-  auto options = std::make_shared<LintOptions>();
+  auto options = std::make_shared<LintFlags>();
   CLI::App* verb =
       app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
   verb->add_option("file", options->file,

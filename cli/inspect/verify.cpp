@@ -24,14 +24,14 @@ void verify_file(const std::string& path) {
             << count_text(file.header().files.size(), "file") << "\n";
 }
 
-struct VerifyOptions {
-  VerifyAccumulatorOptions accumulators;
+struct VerifyFlags {
+  VerifyAccumulatorFlags accumulators;
   std::string bits;  ///< what stands behind --accumulator
   bool counts = false;
 };
 
 /// `--accumulator MODEL` leaves BITS out.
-void sort_out_bits(VerifyOptions& options) {
+void sort_out_bits(VerifyFlags& options) {
   if (options.bits.empty()) return;
   if (const auto bits = parse_number<int>(options.bits)) {
     options.accumulators.bits = bits;
@@ -43,9 +43,9 @@ void sort_out_bits(VerifyOptions& options) {
   }
 }
 
-void verify_verb(VerifyOptions& options) {
+void verify_verb(VerifyFlags& options) {
   sort_out_bits(options);
-  const VerifyAccumulatorOptions& accumulators = options.accumulators;
+  const VerifyAccumulatorFlags& accumulators = options.accumulators;
   if (accumulators.path.empty()) throw usage_error("give the file to verify");
   if (options.counts) return verify_accumulators(accumulators);
   const bool more = accumulators.json || !accumulators.ranges.empty() || !accumulators.witness.empty();
@@ -56,8 +56,8 @@ void verify_verb(VerifyOptions& options) {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto options = std::make_shared<VerifyOptions>();
-  VerifyAccumulatorOptions& accumulators = options->accumulators;
+  auto options = std::make_shared<VerifyFlags>();
+  VerifyAccumulatorFlags& accumulators = options->accumulators;
   CLI::App* verb = app.add_subcommand(
       "verify", "Check every checksum, range and shape of a packed file, or the accumulators of a network");
   verb->add_option("file", accumulators.path, "A packed file; with --accumulator an ONNX file, too")

@@ -163,7 +163,7 @@ graph::Graph in_qonnx(const graph::Graph& graph) {
   }
 }
 
-void verify_accumulators(const VerifyAccumulatorOptions& options) {
+void verify_accumulators(const VerifyAccumulatorFlags& options) {
   if (options.bits && (*options.bits < 1 || *options.bits > 64)) {
     throw usage_error("--accumulator " + std::to_string(*options.bits) + ": expected 1 to 64 bits");
   }

@@ -9,7 +9,7 @@
 
 namespace crumb::cli {
 
-struct VerifyAccumulatorOptions {
+struct VerifyAccumulatorFlags {
   std::string path;
   std::optional<int> bits;          ///< that every constrained layer must fit
   std::vector<std::string> ranges;  ///< NAME=lo:hi
@@ -18,7 +18,7 @@ struct VerifyAccumulatorOptions {
 };
 
 /// Prints a table or JSON. Throws Error where a certificate or a width does not hold, after printing.
-void verify_accumulators(const VerifyAccumulatorOptions& options);
+void verify_accumulators(const VerifyAccumulatorFlags& options);
 
 /// Of "NAME=lo:hi", each. Throws Error for any other text.
 analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes);

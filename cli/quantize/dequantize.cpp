@@ -27,7 +27,7 @@ namespace {
 
 using exporting::FloatSource;
 
-struct DequantizeOptions {
+struct DequantizeFlags {
   std::string input, output, shard, dtype;
   int threads = 0;
 };
@@ -35,7 +35,7 @@ struct DequantizeOptions {
 /// By its writer a later run knows a file again.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}, {"writer", "crumb dequantize"}};
 
-void write_float_folder(const DequantizeOptions& options, uint64_t shard_bytes,
+void write_float_folder(const DequantizeFlags& options, uint64_t shard_bytes,
                         const exporting::FolderContent& source) {
   const exporting::FolderReport report = write_folder_with_notes(
       source, options.output,
@@ -45,7 +45,7 @@ void write_float_folder(const DequantizeOptions& options, uint64_t shard_bytes,
             << count_text(report.files, "file") << "\n";
 }
 
-void write_file(const DequantizeOptions& options, const exporting::FolderContent& source) {
+void write_file(const DequantizeFlags& options, const exporting::FolderContent& source) {
   SafetensorsWriter writer(options.output, source.tensors(), kMetadata);
   const std::filesystem::path parent = std::filesystem::path(options.output).parent_path();
   Progress progress("dequantizing", "tensors", writer.tensors().size(), 0);
@@ -60,7 +60,7 @@ void write_file(const DequantizeOptions& options, const exporting::FolderContent
   std::cout << options.output << ": " << count_text(writer.tensors().size(), "tensor") << "\n";
 }
 
-void dequantize_verb(DequantizeOptions options) {
+void dequantize_verb(DequantizeFlags options) {
   uint64_t shard_bytes = shard_bytes_of(options.shard, "--shard");
   if (shard_bytes > 0 || !options.output.ends_with(".safetensors")) {
     claim_folder(options.input, options.output);
@@ -94,7 +94,7 @@ void dequantize_verb(DequantizeOptions options) {
 }  // namespace
 
 void add_dequantize(CLI::App& app) {
-  auto options = std::make_shared<DequantizeOptions>();
+  auto options = std::make_shared<DequantizeFlags>();
   CLI::App* verb = app.add_subcommand(
       "dequantize", "Turn codes into floats: a packed file, GGUF, or what others quantized");
   verb->add_option(

@@ -13,7 +13,7 @@
 namespace crumb::cli {
 namespace {
 
-struct FormatsOptions {
+struct FormatsFlags {
   std::string name;
   bool values = false, json = false;
 };
@@ -136,7 +136,7 @@ void print_one(const Named& format, bool values) {
   print_table(rows);
 }
 
-void formats_verb(const FormatsOptions& options) {
+void formats_verb(const FormatsFlags& options) {
   if (options.name.empty()) {
     if (options.values)
       throw usage_error("--values needs the name of a format, as in crumb formats e2m1 --values");
@@ -171,7 +171,7 @@ void formats_verb(const FormatsOptions& options) {
 }  // namespace
 
 void add_formats(CLI::App& app) {
-  auto options = std::make_shared<FormatsOptions>();
+  auto options = std::make_shared<FormatsFlags>();
   CLI::App* verb = app.add_subcommand("formats", "List the number formats, block formats and schemes");
   verb->add_option("name", options->name, "One format")->type_name("FORMAT");
   verb->add_flag("--values", options->values,

@@ -34,7 +34,7 @@ using graph::PassRemark;
 
 constexpr const char* kFoldNorms = "fold-norms";
 
-struct PassesOptions {
+struct PassesFlags {
   std::string file, output, shard;
   std::vector<std::string> names;
   bool json = false;
@@ -107,7 +107,7 @@ void put_remarks(Json& row, const std::vector<PassRemark>& remarks) {
 }
 
 /// A checkpoint that becomes a checkpoint again, in a folder.
-void write_checkpoint(const PassesOptions& options) {
+void write_checkpoint(const PassesFlags& options) {
   if (!std::ranges::all_of(options.names, [](const std::string& name) { return name == kFoldNorms; }))
     throw usage_error(quote_text(options.output) +
                       ": a folder is what fold-norms alone writes; the other passes make graphs: give -o "
@@ -127,7 +127,7 @@ void write_checkpoint(const PassesOptions& options) {
             << count_text(made.report.files, "file") << "\n";
 }
 
-void write_graph_of(const PassesOptions& options, const std::vector<const Pass*>& passes) {
+void write_graph_of(const PassesFlags& options, const std::vector<const Pass*>& passes) {
   graph::Graph graph = graph::lower_or_fold_quantized(models::read_graph(options.file));
   Notes notes;
   jobs::note_shapes(graph, notes);
@@ -150,7 +150,7 @@ void write_graph_of(const PassesOptions& options, const std::vector<const Pass*>
 }
 
 /// The file is the first word, or the last where the first names a pass and no file.
-void find_file(PassesOptions& options) {
+void find_file(PassesFlags& options) {
   std::error_code error;
   if (options.names.empty() || !graph::find_pass(options.file) ||
       std::filesystem::exists(options.file, error))
@@ -160,7 +160,7 @@ void find_file(PassesOptions& options) {
   options.names.pop_back();
 }
 
-void passes_verb(PassesOptions options) {
+void passes_verb(PassesFlags options) {
   if (options.file.empty()) return list(options.json);
   find_file(options);
   if (options.output.empty() || options.names.empty()) {
@@ -182,7 +182,7 @@ void passes_verb(PassesOptions options) {
 }  // namespace
 
 void add_passes(CLI::App& app) {
-  auto options = std::make_shared<PassesOptions>();
+  auto options = std::make_shared<PassesFlags>();
   CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
   verb->add_option("file", options->file,
                    "The graph (.onnx or .crumb) or the checkpoint (folder, .gguf, .crumb); "

@@ -33,7 +33,7 @@
 namespace crumb::cli {
 namespace {
 
-struct QuantizeOptions {
+struct QuantizeFlags {
   std::string input, output;
   std::string key, memory, method;
   std::int64_t trials = 0;  ///< 0: the usual
@@ -52,7 +52,7 @@ struct Outcome {
   std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
 };
 
-Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
+Json report_json(const QuantizeFlags& options, const Outcome& outcome) {
   Json json = jobs::json_of(outcome.report);
   if (outcome.budget) add_json(*outcome.budget, options.target.target, json);
   return json;
@@ -81,7 +81,7 @@ void print_all(const std::vector<TensorReport>& tensors) {
   print_table(rows);
 }
 
-void print_report(const QuantizeOptions& options, const Outcome& outcome) {
+void print_report(const QuantizeFlags& options, const Outcome& outcome) {
   const jobs::QuantizeReport& report = outcome.report;
   std::map<std::string, size_t> kept;
   std::vector<const TensorReport*> quantized;
@@ -113,7 +113,7 @@ void print_report(const QuantizeOptions& options, const Outcome& outcome) {
 }
 
 /// No file that is written may be one that is read, or one that a person wrote.
-void refuse_outputs(const QuantizeOptions& options, const Checkpoint& checkpoint) {
+void refuse_outputs(const QuantizeFlags& options, const Checkpoint& checkpoint) {
   std::vector<std::filesystem::path> inputs = checkpoint.input_paths();
   if (!options.recipe.recipe.empty()) inputs.emplace_back(options.recipe.recipe);
   refuse_overwriting_inputs(inputs, options.output);
@@ -122,7 +122,7 @@ void refuse_outputs(const QuantizeOptions& options, const Checkpoint& checkpoint
   refuse_replacing_recipe(options.output);
 }
 
-uint64_t memory_of(const QuantizeOptions& options) {
+uint64_t memory_of(const QuantizeFlags& options) {
   if (options.memory.empty()) return 0;
   const Result<uint64_t> bytes = parse_byte_size(options.memory);
   if (!bytes.ok()) throw usage_error("--memory: " + bytes.failure().message);
@@ -130,7 +130,7 @@ uint64_t memory_of(const QuantizeOptions& options) {
 }
 
 /// Whether the recipe, as far as it is known before tensors are looked at, asks for what only graphs have.
-bool wants_graph(const QuantizeOptions& options) {
+bool wants_graph(const QuantizeFlags& options) {
   if (options.graph.any() || options.target.asks_for_network()) return true;
   if (!options.target.target.empty()) {  // which chooses the rest of it
     Recipe said;
@@ -143,7 +143,7 @@ bool wants_graph(const QuantizeOptions& options) {
 
 /// Whether the input is a graph, or a checkpoint of whose network something is asked, and shall be taken for one. Throws usage
 /// Error where flags are given that the other of the two has.
-bool is_graph(const QuantizeOptions& options) {
+bool is_graph(const QuantizeFlags& options) {
   std::error_code unknown;
   if (!std::filesystem::exists(options.input, unknown) && !unknown) return false;  // which its reader says
   const bool is_file = jobs::is_network_file(options.input) && !options.graph.tensors_only;
@@ -195,7 +195,7 @@ void use_method(const std::string& method, std::int64_t trials, bool has_samples
 }
 
 /// Flags that say nothing of what is there: of networks from files, of samples, of networks at all.
-void refuse_contradictions(const QuantizeOptions& options) {
+void refuse_contradictions(const QuantizeFlags& options) {
   const GraphFlags& graph = options.graph;
   const auto refuse = [](bool is_given, const std::string& what) {
     if (is_given) throw usage_error(what);
@@ -214,12 +214,12 @@ void refuse_contradictions(const QuantizeOptions& options) {
                                 (graph.tensors_only ? " with --tensors-only" : ""));
 }
 
-void refuse_without_output(const QuantizeOptions& options) {
+void refuse_without_output(const QuantizeFlags& options) {
   if (options.output.empty() && !options.dry_run)
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
 }
 
-QuantizeGraph graph_options(const QuantizeOptions& options) {
+QuantizeGraph graph_options(const QuantizeFlags& options) {
   return {.input = options.input,
           .output = options.output,
           .recipe = options.recipe,
@@ -232,7 +232,7 @@ QuantizeGraph graph_options(const QuantizeOptions& options) {
 }
 
 /// A network by a recipe that a budget chose, and the recipe beside it: rounded, as it was measured, where no stage is named.
-void quantize_as_chosen(const QuantizeOptions& options, Recipe recipe, const Json& assignment) {
+void quantize_as_chosen(const QuantizeFlags& options, Recipe recipe, const Json& assignment) {
   if (recipe.stages.empty() && !options.graph.data.empty()) recipe.stages = {parse_stage("rounding")};
   QuantizeGraph chosen = graph_options(options);
   chosen.chosen = recipe;
@@ -247,7 +247,7 @@ void quantize_as_chosen(const QuantizeOptions& options, Recipe recipe, const Jso
 }
 
 /// Formats of a network's tensors are chosen, and then it is quantized as a graph.
-void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
+void quantize_network_by_target(const QuantizeFlags& options, const Wish& wish) {
   refuse_without_output(options);
   const Checkpoint checkpoint = jobs::open_checkpoint(options.input, options.key);
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
@@ -266,7 +266,7 @@ void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish
 }
 
 /// What a network does is budgeted: formats of its layers are chosen.
-void quantize_layers_by_target(const QuantizeOptions& options, const Wish& wish) {
+void quantize_layers_by_target(const QuantizeFlags& options, const Wish& wish) {
   refuse_without_output(options);
   if (!options.output.empty()) refuse_replacing_recipe(options.output);
   const NetworkTarget request{.input = options.input,
@@ -282,7 +282,7 @@ void quantize_layers_by_target(const QuantizeOptions& options, const Wish& wish)
 }
 
 /// What the flags say of any request, but for the recipe.
-jobs::QuantizeRequest plain_request(const QuantizeOptions& options) {
+jobs::QuantizeRequest plain_request(const QuantizeFlags& options) {
   jobs::QuantizeRequest request{.input = options.input,
                                 .output = options.output,
                                 .recipe = {},
@@ -300,7 +300,7 @@ jobs::QuantizeRequest plain_request(const QuantizeOptions& options) {
 }
 
 /// Before anything is read.
-void claim_outputs(const QuantizeOptions& options) {
+void claim_outputs(const QuantizeFlags& options) {
   if (options.output.empty() || options.dry_run) return;
   jobs::QuantizeRequest request = plain_request(options);
   request.data = options.graph.data;
@@ -310,7 +310,7 @@ void claim_outputs(const QuantizeOptions& options) {
   claim_output(recipe_beside(options.output));
 }
 
-void quantize_verb(const QuantizeOptions& options) {
+void quantize_verb(const QuantizeFlags& options) {
   claim_outputs(options);
   jobs::refuse_packed(options.input);
   refuse_contradictions(options);
@@ -364,7 +364,7 @@ void quantize_verb(const QuantizeOptions& options) {
 }  // namespace
 
 void add_quantize(CLI::App& app) {
-  auto options = std::make_shared<QuantizeOptions>();
+  auto options = std::make_shared<QuantizeFlags>();
   CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file, or a graph");
   verb->add_option("input", options->input, "A Hugging Face folder, " + std::string(kTensorFiles))
       ->type_name("MODEL")

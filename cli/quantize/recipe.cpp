@@ -12,7 +12,7 @@
 namespace crumb::cli {
 namespace {
 
-struct RecipeOptions {
+struct RecipeVerbFlags {
   std::string name;
   bool fields = false;
 };
@@ -55,7 +55,7 @@ bool names_file(const std::string& name) {
   return name.find('/') != std::string::npos || extension == ".yaml" || extension == ".yml";
 }
 
-void recipe_verb(const RecipeOptions& options) {
+void recipe_verb(const RecipeVerbFlags& options) {
   if (options.fields) {
     if (!options.name.empty()) throw usage_error("--fields lists every field; give no NAME with it");
     return print_fields();
@@ -71,7 +71,7 @@ void recipe_verb(const RecipeOptions& options) {
 }  // namespace
 
 void add_recipe(CLI::App& app) {
-  auto options = std::make_shared<RecipeOptions>();
+  auto options = std::make_shared<RecipeVerbFlags>();
   CLI::App* verb =
       app.add_subcommand("recipe", "List the recipes that have a name, print one, or check a file");
   verb->add_option("name", options->name,

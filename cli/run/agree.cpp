@@ -11,7 +11,7 @@
 namespace crumb::cli {
 namespace {
 
-struct AgreeOptions {
+struct AgreeFlags {
   std::string a, b;
   bool json = false;
 };
@@ -24,7 +24,7 @@ NpyArray read_matrix(const std::string& path) {
   return array;
 }
 
-void agree_verb(const AgreeOptions& options) {
+void agree_verb(const AgreeFlags& options) {
   const NpyArray a = read_matrix(options.a);
   const NpyArray b = read_matrix(options.b);
   if (a.shape != b.shape) {
@@ -46,7 +46,7 @@ void agree_verb(const AgreeOptions& options) {
 }  // namespace
 
 void add_agree(CLI::App& app) {
-  auto options = std::make_shared<AgreeOptions>();
+  auto options = std::make_shared<AgreeFlags>();
   CLI::App* verb =
       app.add_subcommand("agree", "Compare two sets of embeddings row by row and in their similarities");
   verb->add_option("a", options->a, "A .npy file [lines, width]")->type_name("FILE")->required();

@@ -34,7 +34,7 @@ namespace {
 using graph::Graph;
 using graph::Tensor;
 
-struct BenchOptions {
+struct BenchFlags {
   std::string model, against;
   std::vector<std::string> inputs, shapes;
   std::int64_t batch = 1;
@@ -58,8 +58,8 @@ std::map<std::string, std::int64_t> symbols_in(const Graph& graph, const Shapes&
 }
 
 /// The shape of an input that is drawn: what the graph leaves open is as the options say.
-std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& name,
-                                      const BenchOptions& options, const Shapes& shapes) {
+std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& name, const BenchFlags& options,
+                                      const Shapes& shapes) {
   if (const auto given = shapes.find(name); given != shapes.end()) return given->second;
   const std::string wish = "; give --shape " + name + "=... or --input " + name + "=FILE.npy";
   const auto stated = graph.shape_of(name);
@@ -83,7 +83,7 @@ std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& nam
   return shape;
 }
 
-std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchOptions& options) {
+std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchFlags& options) {
   const auto shapes = read_shapes(options.shapes);
   for (const auto& [name, shape] : shapes) {
     if (std::ranges::find(graph.inputs, name) == graph.inputs.end())
@@ -155,7 +155,7 @@ std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<
   return steps;
 }
 
-void bench_verb(const BenchOptions& options) {
+void bench_verb(const BenchFlags& options) {
   if (options.batch < 1)
     throw usage_error("--batch " + std::to_string(options.batch) + ": expected 1 or more");
   if (!(options.seconds > 0)) throw usage_error("--seconds: expected more than 0");
@@ -235,7 +235,7 @@ void bench_verb(const BenchOptions& options) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto options = std::make_shared<BenchOptions>();
+  auto options = std::make_shared<BenchFlags>();
   CLI::App* verb =
       app.add_subcommand("bench", "How long a graph takes on the runtime, and each of its steps");
   verb->add_option("model", options->model, "The graph (.onnx, .crumb)")->type_name("FILE")->required();

@@ -24,13 +24,13 @@
 namespace crumb::cli {
 namespace {
 
-struct EmbedOptions {
+struct EmbedFlags {
   std::string model, text, output;
   int threads = 0;
   bool fast = false, strict = false;
 };
 
-void embed_verb(const EmbedOptions& options) {
+void embed_verb(const EmbedFlags& options) {
   std::vector<std::filesystem::path> inputs = model_inputs(options.model);
   inputs.emplace_back(options.text);
   refuse_overwriting_inputs(inputs, options.output);
@@ -63,7 +63,7 @@ void embed_verb(const EmbedOptions& options) {
 }  // namespace
 
 void add_embed(CLI::App& app) {
-  auto options = std::make_shared<EmbedOptions>();
+  auto options = std::make_shared<EmbedFlags>();
   CLI::App* verb = app.add_subcommand("embed", "Embed the lines of a text file with a sentence encoder");
   verb->add_option("model", options->model, "A Hugging Face folder or a packed file")
       ->type_name("MODEL")

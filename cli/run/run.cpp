@@ -42,16 +42,16 @@ using graph::Tensor;
 
 constexpr std::int64_t kLargeBatch = 64;
 
-struct RunOptions {
+struct RunFlags {
   std::string model, output, output_dir, device = "cpu", engine = "auto";
   std::vector<std::string> inputs;
   bool all_tensors = false, json = false, operators = false, fast = false, strict = false;
   int threads = 0;
-  RunAccumulatorOptions accumulator;
+  RunAccumulatorFlags accumulator;
 };
 
 /// Every file that is read: none may be written.
-std::vector<fs::path> input_files(const RunOptions& options) {
+std::vector<fs::path> input_files(const RunFlags& options) {
   std::vector<fs::path> files{options.model};
   for (const std::string& wish : options.inputs) {
     files.emplace_back(wish);
@@ -62,7 +62,7 @@ std::vector<fs::path> input_files(const RunOptions& options) {
 
 /// Where each of these values goes in --output-dir, in the order of the names.
 std::vector<std::pair<std::string, fs::path>> files_of(std::vector<std::string> names,
-                                                       const RunOptions& options) {
+                                                       const RunFlags& options) {
   std::ranges::sort(names);
   std::set<std::string> taken;
   std::vector<std::pair<std::string, fs::path>> files;
@@ -74,7 +74,7 @@ std::vector<std::pair<std::string, fs::path>> files_of(std::vector<std::string> 
   return files;
 }
 
-void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const RunOptions& options) {
+void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const RunFlags& options) {
   const std::vector<fs::path> inputs = input_files(options);
   const auto report = [&](const std::string& name, const fs::path& path) {
     refuse_overwriting_inputs(inputs, path);
@@ -106,11 +106,11 @@ bool is_torchscript(const fs::path& path) {
 }
 
 /// What only LibTorch's engine does.
-bool needs_libtorch(const RunOptions& options) {
+bool needs_libtorch(const RunFlags& options) {
   return options.device != "cpu" || is_torchscript(options.model);
 }
 
-void check_engine(const RunOptions& options) {
+void check_engine(const RunFlags& options) {
   if (options.fast && (options.engine == "libtorch" || needs_libtorch(options) || options.all_tensors))
     throw usage_error(
         "--fast is for Crumb's own kernels (--engine runtime), and --all-tensors shows what others make");
@@ -124,7 +124,7 @@ void check_engine(const RunOptions& options) {
 /// On the runtime, which multiplies by codes.
 std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
                                                    const analysis::AccumulatorSimulation* simulation,
-                                                   const RunOptions& options) {
+                                                   const RunFlags& options) {
   if (simulation) return RuntimeRegisters(options.threads).prepare(jobs::for_runtime(graph), *simulation);
   return jobs::prepare_on_runtime(graph, options.threads, promise_of(options.fast));
 }
@@ -132,7 +132,7 @@ std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
 /// On LibTorch, which multiplies by what codes stand for.
 std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
                                                     const analysis::AccumulatorSimulation* simulation,
-                                                    const RunOptions& options) {
+                                                    const RunFlags& options) {
   if (!simulation) return jobs::prepare_on_libtorch(std::move(graph), options.device, options.threads);
   jobs::open_engine_device().use(options.device, options.threads);
   return jobs::open_register_engine().prepare(jobs::for_libtorch(std::move(graph)), *simulation);
@@ -140,7 +140,7 @@ std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
 
 std::unique_ptr<graph::Executable> prepare(const Graph& graph,
                                            const analysis::AccumulatorSimulation* simulation,
-                                           const RunOptions& options) {
+                                           const RunFlags& options) {
   // Every value that a node makes is there in floats.
   const bool may_choose = options.engine == "auto" && !needs_libtorch(options) && !options.all_tensors;
   if (options.fast) return prepare_runtime(graph, simulation, options);
@@ -171,7 +171,7 @@ std::int64_t even_piece(std::int64_t total) {
   return piece;
 }
 
-analysis::AccumulatorSimulation simulated(const Graph& graph, const RunOptions& options) {
+analysis::AccumulatorSimulation simulated(const Graph& graph, const RunFlags& options) {
   try {
     return simulate_accumulators(graph, options.accumulator);
   } catch (const Error& error) {
@@ -181,7 +181,7 @@ analysis::AccumulatorSimulation simulated(const Graph& graph, const RunOptions& 
 }
 
 /// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
-Loaded load(const RunOptions& options) {
+Loaded load(const RunFlags& options) {
   if (!is_torchscript(options.model)) {
     const bool simulates = !options.accumulator.bits.empty();
     Graph graph = simulates ? models::read_graph(options.model) : models::open_graph(options.model);
@@ -212,14 +212,14 @@ void print_operators() {
   for (const std::string& name : names) std::cout << name << "\n";
 }
 
-void run_verb(const RunOptions& options) {
+void run_verb(const RunFlags& options) {
   if (options.operators) return print_operators();
   if (options.model.empty())
     throw usage_error("give the graph to run, and --input FILE for each of its inputs");
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
-  const RunAccumulatorOptions& registers = options.accumulator;
+  const RunAccumulatorFlags& registers = options.accumulator;
   const bool more = !registers.overflow.empty() || !registers.ranges.empty() || registers.constrained_only;
   if (registers.bits.empty() && more)
     throw usage_error("--overflow, --constrained-only and --input-range are for --accumulator BITS");
@@ -263,7 +263,7 @@ void run_verb(const RunOptions& options) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto options = std::make_shared<RunOptions>();
+  auto options = std::make_shared<RunFlags>();
   CLI::App* verb =
       app.add_subcommand("run", "Execute an ONNX, QONNX, QCDQ or TorchScript graph on inputs from files");
   verb->add_option("model", options->model, "The graph (.onnx, .crumb), or a TorchScript archive (.pt)")

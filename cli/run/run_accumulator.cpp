@@ -37,7 +37,7 @@ OverflowMode mode_of(const std::string& text) {
 
 }  // namespace
 
-void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options) {
+void add_accumulator_flags(CLI::App& verb, RunAccumulatorFlags& options) {
   verb.add_option("--accumulator", options.bits,
                   "Add up the products of quantized layers in simulated registers of so many bits")
       ->type_name("BITS")
@@ -57,7 +57,7 @@ void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options) {
 }
 
 analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
-                                                      const RunAccumulatorOptions& options) {
+                                                      const RunAccumulatorFlags& options) {
   analysis::AccumulatorSimulation simulation =
       analysis::simulate_accumulators(graph, bits_of(options.bits), mode_of(options.overflow),
                                       read_input_ranges(options.ranges), options.constrained_only);

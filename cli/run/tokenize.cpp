@@ -21,7 +21,7 @@
 namespace crumb::cli {
 namespace {
 
-struct TokenizeOptions {
+struct TokenizeFlags {
   std::string model, text, ids, chat;
   bool as_ids = false, pieces = false, json = false, lines = false, special = false, prompt = true,
        rendered = false;
@@ -71,7 +71,7 @@ text::TextTokenizer open_tokenizer(const ModelFiles& files) {
 }
 
 /// The conversation's text, as the model's chat template has it.
-std::string rendered_chat(const ModelFiles& files, const TokenizeOptions& options) {
+std::string rendered_chat(const ModelFiles& files, const TokenizeFlags& options) {
   const text::ChatConversation conversation = text::parse_conversation(
       read_text_file(options.chat, kMostInputBytes).take(), quote_text(options.chat));
   if (conversation.is_cut)
@@ -129,7 +129,7 @@ void print_tokens(const text::TextTokenizer& tokenizer, const std::vector<text::
   std::cout << '\n';
 }
 
-void tokenize_verb(const TokenizeOptions& options) {
+void tokenize_verb(const TokenizeFlags& options) {
   const ModelFiles files = files_of(options.model);
   const bool is_chat = !options.chat.empty();
   const std::vector<std::string> inputs = is_chat ? std::vector{rendered_chat(files, options)}
@@ -175,7 +175,7 @@ std::vector<text::TokenId> ids_of(std::string_view text, const text::TextTokeniz
   return ids;
 }
 
-void detokenize_verb(const TokenizeOptions& options) {
+void detokenize_verb(const TokenizeFlags& options) {
   const text::TextTokenizer tokenizer = open_tokenizer(files_of(options.model));
   const std::string input = options.text.empty() ? options.ids : read_input(options.text);
   Json texts = Json::array();
@@ -193,7 +193,7 @@ void detokenize_verb(const TokenizeOptions& options) {
 }  // namespace
 
 void add_tokenize(CLI::App& app) {
-  auto options = std::make_shared<TokenizeOptions>();
+  auto options = std::make_shared<TokenizeFlags>();
   options->special = true;
   CLI::App* verb = app.add_subcommand("tokenize", "Print the tokens of a text");
   verb->add_option("model", options->model,
@@ -243,7 +243,7 @@ void add_tokenize(CLI::App& app) {
 }
 
 void add_detokenize(CLI::App& app) {
-  auto options = std::make_shared<TokenizeOptions>();
+  auto options = std::make_shared<TokenizeFlags>();
   CLI::App* verb = app.add_subcommand("detokenize", "Print the text of token ids");
   verb->add_option("model", options->model,
                    "A tokenizer.json or SentencePiece model, or a folder, checkpoint or packed file with one")

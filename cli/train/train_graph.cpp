@@ -10,13 +10,13 @@
 namespace crumb::cli {
 namespace {
 
-struct GraphOptions {
+struct TrainGraphFlags {
   std::string model;
   OwnNetworkFlags own;
   NetworkTrainingFlags how;
 };
 
-void train_graph_verb(const CLI::App& verb, const GraphOptions& options) {
+void train_graph_verb(const CLI::App& verb, const TrainGraphFlags& options) {
   check_network_training_flags(verb, options.how);
   std::vector<std::filesystem::path> inputs{options.model, options.own.data, options.own.labels};
   inputs.insert(inputs.end(), options.own.valid.begin(), options.own.valid.end());
@@ -33,7 +33,7 @@ void train_graph_verb(const CLI::App& verb, const GraphOptions& options) {
 }  // namespace
 
 void add_train_graph(CLI::App& train) {
-  auto options = std::make_shared<GraphOptions>();
+  auto options = std::make_shared<TrainGraphFlags>();
   CLI::App* verb = train.add_subcommand("graph", "Train a network of yours, an ONNX file, on arrays");
   verb->add_option("model", options->model, "The network (.onnx, .crumb), with one input")
       ->required()

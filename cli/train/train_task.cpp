@@ -9,12 +9,12 @@
 namespace crumb::cli {
 namespace {
 
-struct TaskOptions {
+struct TrainTaskFlags {
   std::string task, network, data;
   NetworkTrainingFlags how;
 };
 
-void train_task_verb(const CLI::App& verb, const TaskOptions& options) {
+void train_task_verb(const CLI::App& verb, const TrainTaskFlags& options) {
   check_network_training_flags(verb, options.how);
   if (std::ranges::find(tasks::kTasks, options.task) == std::end(tasks::kTasks))
     throw usage_error(unknown_name("task", options.task, tasks::kTasks));
@@ -29,7 +29,7 @@ void train_task_verb(const CLI::App& verb, const TaskOptions& options) {
 }  // namespace
 
 void add_train_task(CLI::App& train) {
-  auto options = std::make_shared<TaskOptions>();
+  auto options = std::make_shared<TrainTaskFlags>();
   CLI::App* verb = train.add_subcommand("task", "Train a network of Crumb's own on its data set");
   verb->add_option(
           "task", options->task,

@@ -15,7 +15,7 @@ using Kind = GgmlCodes::Kind;
 constexpr int kMostDoublings = 7;  // of values of at most eight bits
 
 /// The least and the greatest level of a tensor, and how often values were doubled for them.
-struct Levels {
+struct LevelRange {
   int doublings = 0;
   int least = 0, greatest = 0;
   bool has_others = false;  ///< than the least and the greatest
@@ -36,10 +36,10 @@ std::vector<float> values_that_occur(const Encoding& encoding, const CodeGrid& g
 }
 
 /// Nothing where the values are no whole numbers, however often they are doubled.
-std::optional<Levels> levels_of(const QuantizedView& tensor) {
+std::optional<LevelRange> levels_of(const QuantizedView& tensor) {
   const RowDecoder decoder(tensor);
   const std::vector<float> values = values_that_occur(tensor.encoding, decoder.grid());
-  Levels made;
+  LevelRange made;
   const auto is_whole = [&](float value) {
     const float level = std::ldexp(value, made.doublings);
     return level == std::round(level) && std::abs(level) <= 256;
@@ -72,7 +72,7 @@ bool divides(const QuantizedView& tensor, const GgmlCodes& codes) {
   return cols % codes.elements == 0 && (own % codes.group == 0 || own >= cols);
 }
 
-bool holds(const GgmlCodes& codes, const Levels& levels) {
+bool holds(const GgmlCodes& codes, const LevelRange& levels) {
   const int most = codes.is_signed ? 127 : (1 << codes.bits) - 1;
   const int least = codes.is_signed ? -128 : 0;
   if (codes.step == 2) return levels.least == -1 && levels.greatest == 1 && !levels.has_others;
@@ -87,7 +87,7 @@ bool is_micro(const QuantizedView& tensor, ScaleFormat scale) {
          encoding.zero == ZeroPoint::kNone && !encoding.signed_scales;
 }
 
-bool fits(const QuantizedView& tensor, const GgmlCodes& codes, const std::optional<Levels>& levels) {
+bool fits(const QuantizedView& tensor, const GgmlCodes& codes, const std::optional<LevelRange>& levels) {
   if (!divides(tensor, codes)) return false;
   const Encoding& encoding = tensor.encoding;
   switch (codes.kind) {
@@ -104,7 +104,7 @@ bool fits(const QuantizedView& tensor, const GgmlCodes& codes, const std::option
 }
 
 /// The spec with a type of its own that is most like the tensor's.
-std::string nearest_spec(const QuantizedView& tensor, const std::optional<Levels>& levels) {
+std::string nearest_spec(const QuantizedView& tensor, const std::optional<LevelRange>& levels) {
   const Encoding& encoding = tensor.encoding;
   const int bits = encoding.number->bits;
   if (encoding.zero == ZeroPoint::kFloat || encoding.zero == ZeroPoint::kMinimum)
@@ -126,7 +126,7 @@ std::string described(const Encoding& encoding) {
 
 Result<BlockType> find_block_type(const QuantizedView& tensor) {
   const std::uint64_t cols = tensor.layout.matrix.cols;
-  std::optional<Levels> levels;
+  std::optional<LevelRange> levels;
   if (tensor.encoding.zero == ZeroPoint::kNone || tensor.encoding.zero == ZeroPoint::kInteger)
     levels = levels_of(tensor);
   for (const GgmlCodes& codes : ggml_code_types())

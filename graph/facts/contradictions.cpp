@@ -7,7 +7,7 @@
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/constant_operators.h"
 #include "graph/facts/infer_datatypes.h"
-#include "graph/facts/levels.h"
+#include "graph/facts/level_arithmetic.h"
 #include "graph/qonnx/quantized_constants.h"
 
 namespace crumb::graph {

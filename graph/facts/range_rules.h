@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "graph/facts/infer_datatypes.h"
-#include "graph/facts/levels.h"
+#include "graph/facts/level_arithmetic.h"
 #include "graph/operator_traits.h"
 
 namespace crumb::graph {

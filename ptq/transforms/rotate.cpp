@@ -59,9 +59,9 @@ Tensor tensor_of(const MatrixXd& matrix) {
   return Tensor::floats({lying.rows(), lying.cols()}, {lying.data(), static_cast<std::size_t>(lying.size())});
 }
 
-class Rotation {
+class RotationStage {
  public:
-  Rotation(const Stage& stage, Setting& setting)
+  RotationStage(const Stage& stage, Setting& setting)
       : setting_(setting), graph_(setting.graph), seed_(static_cast<std::uint64_t>(stage.value("seed"))) {}
 
   void add(const RotationSites& found) {
@@ -248,7 +248,7 @@ StageReport rotate(const Stage& stage, Setting& setting) {
   const auto before = rounding_errors(setting);
   const auto block = static_cast<std::size_t>(stage.value("online"));
   if (stage.value("streams") != 0) fold_norms_of_streams(setting.graph);
-  Rotation rotation(stage, setting);
+  RotationStage rotation(stage, setting);
   if (stage.value("streams") != 0) rotation.add(residual_streams(setting.graph));
   if (stage.value("heads") != 0) rotation.add(attention_heads(setting.graph));
   std::vector<RotationSite> online;

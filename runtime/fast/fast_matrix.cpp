@@ -28,7 +28,7 @@ constexpr std::size_t kFewRows = 4;                           // of x, for which
 constexpr std::size_t kTogether = 4;  // rows of weights whose sums are weighted side by side
 
 /// The integers behind the values of codes, and their unit; false where they are none of seven bits.
-bool find_levels(const CodeGrid& grid, int bits, Levels& levels, float& unit) {
+bool find_levels(const CodeGrid& grid, int bits, LevelTable& levels, float& unit) {
   const std::size_t count = std::size_t{1} << bits;
   for (unit = 1; unit >= 0x1p-8F; unit /= 2) {
     bool whole = true;

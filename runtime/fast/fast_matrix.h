@@ -57,8 +57,8 @@ class FastMatrix {
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
-  Levels levels_{};  ///< by code, before zero points
-  float unit_ = 1;   ///< of a level
+  LevelTable levels_{};  ///< by code, before zero points
+  float unit_ = 1;       ///< of a level
   bool has_zeros_ = false;
   integer::Way way_;
 };

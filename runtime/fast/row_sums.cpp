@@ -6,7 +6,7 @@
 
 namespace crumb::runtime {
 
-void levels_of_ref(const Levels& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
+void levels_of_ref(const LevelTable& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
   for (std::size_t i = 0; i < count; ++i) levels[i] = by[codes[i]];
 }
 
@@ -29,7 +29,7 @@ void to_halves(const std::int8_t* q, std::size_t terms, std::int8_t* halves) {
   }
 }
 
-void nibble_sums_ref(const Levels& by, const std::int8_t* halves, const std::uint8_t* packed,
+void nibble_sums_ref(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
                      std::size_t terms, std::size_t block, std::int32_t* sums) {
   constexpr std::size_t kHalf = kNibbleTerms / 2;
   for (std::size_t begin = 0; begin < terms; begin += block) {
@@ -43,8 +43,8 @@ void nibble_sums_ref(const Levels& by, const std::int8_t* halves, const std::uin
   }
 }
 
-void nibble_sums(const Levels& by, const std::int8_t* halves, const std::uint8_t* packed, std::size_t terms,
-                 std::size_t block, std::int32_t* sums) {
+void nibble_sums(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
+                 std::size_t terms, std::size_t block, std::int32_t* sums) {
   if (may_use(Isa::kAvx2)) return nibble_sums_avx2(by, halves, packed, terms, block, sums);
   nibble_sums_ref(by, halves, packed, terms, block, sums);
 }
@@ -79,7 +79,7 @@ void extend_sign(int bits, const std::uint8_t* codes, std::size_t count, std::in
     levels[i] = static_cast<std::int8_t>(static_cast<std::uint8_t>((codes[i] ^ sign) - sign));
 }
 
-void levels_of(const Levels& by, int bits, const std::uint8_t* codes, std::size_t count,
+void levels_of(const LevelTable& by, int bits, const std::uint8_t* codes, std::size_t count,
                std::int8_t* levels) {
   if (bits <= 4 && may_use(Isa::kAvx2)) return levels_of_avx2(by, codes, count, levels);
   levels_of_ref(by, codes, count, levels);

@@ -20,7 +20,7 @@ CRUMB_AVX2 inline __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-CRUMB_AVX2 inline __m256i table_of(const Levels& by) {
+CRUMB_AVX2 inline __m256i table_of(const LevelTable& by) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(by.data())));
 }
 
@@ -105,7 +105,7 @@ CRUMB_AVX2 void sums_of_sixteens(const std::int8_t* halves, const Nibbles& weigh
 
 }  // namespace
 
-CRUMB_AVX2 void levels_of_avx2(const Levels& by, const std::uint8_t* codes, std::size_t count,
+CRUMB_AVX2 void levels_of_avx2(const LevelTable& by, const std::uint8_t* codes, std::size_t count,
                                std::int8_t* levels) {
   const __m256i table = table_of(by);
   std::size_t i = 0;
@@ -126,7 +126,7 @@ CRUMB_AVX2 void block_sums_avx2(const std::int8_t* q, const std::int8_t* levels,
   }
 }
 
-CRUMB_AVX2 void nibble_sums_avx2(const Levels& by, const std::int8_t* halves, const std::uint8_t* packed,
+CRUMB_AVX2 void nibble_sums_avx2(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
                                  std::size_t terms, std::size_t block, std::int32_t* sums) {
   const Nibbles weights{table_of(by), packed};
   if (block == kNibbleTerms / 2) return sums_of_sixteens(halves, weights, terms, sums);
@@ -139,7 +139,7 @@ CRUMB_AVX2 void nibble_sums_avx2(const Levels& by, const std::int8_t* halves, co
 #else
 namespace crumb::runtime {
 
-void levels_of_avx2(const Levels& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
+void levels_of_avx2(const LevelTable& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
   levels_of_ref(by, codes, count, levels);
 }
 
@@ -148,7 +148,7 @@ void block_sums_avx2(const std::int8_t* q, const std::int8_t* levels, std::size_
   block_sums_ref(q, levels, terms, block, sums);
 }
 
-void nibble_sums_avx2(const Levels& by, const std::int8_t* halves, const std::uint8_t* packed,
+void nibble_sums_avx2(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
                       std::size_t terms, std::size_t block, std::int32_t* sums) {
   nibble_sums_ref(by, halves, packed, terms, block, sums);
 }

@@ -51,7 +51,7 @@ bool Chain::falls(std::size_t channel) const {
   return falls;
 }
 
-bool Chain::reaches_exactly(std::size_t channel, std::int64_t sum, const Grid& grid,
+bool Chain::reaches_exactly(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer,
                             std::int32_t reached) const {
   Quotient v{.top = Expansion(factors_[channel])};
   v.top.multiply(static_cast<double>(sum));
@@ -79,19 +79,20 @@ bool Chain::reaches_exactly(std::size_t channel, std::int64_t sum, const Grid& g
         break;
     }
   }
-  if (grid.bipolar) return v.top.sign() >= 0;
+  if (quantizer.bipolar) return v.top.sign() >= 0;
   // v / scale + zero against the middle between two codes.
-  const std::int32_t code = grid.low + reached;
-  const std::int32_t above_zero = code - grid.zero;
+  const std::int32_t code = quantizer.low + reached;
+  const std::int32_t above_zero = code - quantizer.zero;
   Expansion middle = v.bottom;
-  middle.multiply(grid.scale);
+  middle.multiply(quantizer.scale);
   middle.multiply(above_zero - 0.5);
   const int sign = compare(v.top, std::move(middle));
-  const bool is_even = (grid.ties_with_zero ? code : above_zero) % 2 == 0;
+  const bool is_even = (quantizer.ties_with_zero ? code : above_zero) % 2 == 0;
   return sign > 0 || (sign == 0 && is_even);
 }
 
-bool Chain::reaches(std::size_t channel, std::int64_t sum, const Grid& grid, std::int32_t reached) const {
+bool Chain::reaches(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer,
+                    std::int32_t reached) const {
   // In doubles, with a bound of the error; where that does not decide, exactly.
   constexpr double kUnit = 0x1p-52;
   double v = factors_[channel] * static_cast<double>(sum), error = std::fabs(v) * kUnit;
@@ -108,25 +109,28 @@ bool Chain::reaches(std::size_t channel, std::int64_t sum, const Grid& grid, std
     }
     error += std::fabs(v) * kUnit;
   }
-  const double middle = grid.bipolar ? 0 : (grid.low + reached - grid.zero - 0.5) * grid.scale;
+  const double middle =
+      quantizer.bipolar ? 0 : (quantizer.low + reached - quantizer.zero - 0.5) * quantizer.scale;
   error += std::fabs(middle) * kUnit;
   if (std::fabs(v - middle) > 4 * error) return v > middle;
-  return reaches_exactly(channel, sum, grid, reached);
+  return reaches_exactly(channel, sum, quantizer, reached);
 }
 
-std::int32_t Chain::code(std::size_t channel, std::int64_t sum, const Grid& grid) const {
+std::int32_t Chain::code(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer) const {
   std::int32_t reached = 0;
-  while (reached < grid.steps() && reaches_exactly(channel, sum, grid, reached + 1)) ++reached;
-  return grid.code(reached);
+  while (reached < quantizer.steps() && reaches_exactly(channel, sum, quantizer, reached + 1)) ++reached;
+  return quantizer.code(reached);
 }
 
 std::vector<std::int32_t> Chain::thresholds(std::size_t channel, std::int32_t least, std::int32_t most,
-                                            const Grid& grid) const {
+                                            const UniformQuantizer& quantizer) const {
   const std::int64_t direction = falls(channel) ? -1 : 1;
   std::vector<std::int32_t> made;
   std::int64_t from = least, width = 0;
-  for (std::int32_t reached = 1; reached <= grid.steps(); ++reached) {
-    const auto is_there = [&](std::int64_t sum) { return reaches(channel, direction * sum, grid, reached); };
+  for (std::int32_t reached = 1; reached <= quantizer.steps(); ++reached) {
+    const auto is_there = [&](std::int64_t sum) {
+      return reaches(channel, direction * sum, quantizer, reached);
+    };
     if (from > most || !is_there(most)) {
       made.push_back(kNever);
       from = std::int64_t{most} + 1;

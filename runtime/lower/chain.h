@@ -34,7 +34,7 @@ struct ChainStep {
 };
 
 /// A quantizer with one scale: the code of a value v is the nearest integer to v / scale + zero, clamped.
-struct Grid {
+struct UniformQuantizer {
   double scale = 1;
   std::int32_t zero = 0;
   std::int32_t low = 0, high = 0;  ///< the least and the greatest code
@@ -63,17 +63,19 @@ class Chain {
   bool falls(std::size_t channel) const;
 
   /// The code of a sum, exactly.
-  std::int32_t code(std::size_t channel, std::int64_t sum, const Grid& grid) const;
+  std::int32_t code(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer) const;
 
-  /// For sums in [least, most], of which those of falling channels are negated: ascending, grid.steps() of them; the code of
-  /// a sum is grid.code() of the number of thresholds that are not above it. Preconditions: is_sound(), |sums| < 2^31 - 1.
+  /// For sums in [least, most], of which those of falling channels are negated: ascending, quantizer.steps() of them; the code of
+  /// a sum is quantizer.code() of the number of thresholds that are not above it. Preconditions: is_sound(), |sums| < 2^31 - 1.
   std::vector<std::int32_t> thresholds(std::size_t channel, std::int32_t least, std::int32_t most,
-                                       const Grid& grid) const;
+                                       const UniformQuantizer& quantizer) const;
 
  private:
   /// Whether the value of a sum is at or beyond the step from `reached` - 1 to `reached` thresholds.
-  bool reaches(std::size_t channel, std::int64_t sum, const Grid& grid, std::int32_t reached) const;
-  bool reaches_exactly(std::size_t channel, std::int64_t sum, const Grid& grid, std::int32_t reached) const;
+  bool reaches(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer,
+               std::int32_t reached) const;
+  bool reaches_exactly(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer,
+                       std::int32_t reached) const;
 
   std::vector<double> factors_;
   std::vector<ChainStep> steps_;

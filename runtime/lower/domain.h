@@ -1,7 +1,7 @@
 // The operators that lowering puts into a graph: on codes and integer sums. No file has them.
 //
-//   Codes    x -> codes          attributes scale, zero, low, high, bipolar, type: Grid (lower/chain.h), in float32 as QONNX's
-//                                Quant computes; NaN counts as the least code
+//   Codes    x -> codes          attributes scale, zero, low, high, bipolar, type: a UniformQuantizer (lower/chain.h), in
+//                                float32 as QONNX's Quant computes; NaN counts as the least code
 //   Quantized x -> floats        the same attributes but type: what Values gives of those codes, but that NaN stays NaN; where
 //                                nothing takes the codes
 //   Values   codes -> floats     scale, zero: (code - zero) * scale

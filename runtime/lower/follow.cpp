@@ -120,16 +120,16 @@ FollowedChain follow(const Known& known, const std::string& value, ProductChanne
     if (node.inputs[0] == found.value) {
       if (node.is("QuantizeLinear") && node.int_or("block_size", 0) == 0 &&
           node.int_or("output_dtype", 0) == 0 && node.has_input(2)) {
-        if (const auto grid = known.linear_grid(node, ElementType::kUnknown)) {
-          found.quantizer = next;
-          found.grid = *grid;
+        if (const auto quantizer = known.linear_quantizer(node, ElementType::kUnknown)) {
+          found.quantizer_node = next;
+          found.quantizer = *quantizer;
           return found;
         }
         break;
       }
-      if (const auto grid = known.quantizer_of(node)) {
-        found.quantizer = next;
-        found.grid = *grid;
+      if (const auto quantizer = known.quantizer_of(node)) {
+        found.quantizer_node = next;
+        found.quantizer = *quantizer;
         return found;
       }
     }

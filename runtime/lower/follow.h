@@ -26,8 +26,8 @@ struct FollowedChain {
   std::vector<ChainStep> steps;
   std::vector<std::size_t> nodes;  ///< absorbed
   std::vector<std::size_t> moves;  ///< to be done with the codes
-  std::optional<std::size_t> quantizer;
-  Grid grid;
+  std::optional<std::size_t> quantizer_node;
+  UniformQuantizer quantizer;
   std::string value;  ///< what comes out
 };
 

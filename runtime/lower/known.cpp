@@ -13,9 +13,10 @@ using Ints = std::vector<std::int64_t>;
 
 }  // namespace
 
-ElementType type_of(const Grid& grid) {
-  if (grid.bipolar || (grid.low >= -128 && grid.high <= 127 && grid.low < 0)) return ElementType::kInt8;
-  return grid.low >= 0 && grid.high <= 255 ? ElementType::kUint8 : ElementType::kUnknown;
+ElementType type_of(const UniformQuantizer& quantizer) {
+  if (quantizer.bipolar || (quantizer.low >= -128 && quantizer.high <= 127 && quantizer.low < 0))
+    return ElementType::kInt8;
+  return quantizer.low >= 0 && quantizer.high <= 255 ? ElementType::kUint8 : ElementType::kUnknown;
 }
 
 /// The DequantizeLinear of constants that makes a value, or null.
@@ -74,12 +75,12 @@ std::optional<std::int32_t> Known::integer(const Node& node, std::size_t i) cons
   return static_cast<std::int32_t>(*found);
 }
 
-std::optional<Grid> Known::quantizer_of(const Node& node) const {
+std::optional<UniformQuantizer> Known::quantizer_of(const Node& node) const {
   if (node.outputs.size() != 1 || node.inputs.size() < 2) return std::nullopt;
   const auto scale = number(node, 1);
   if (!scale || !(*scale > 0x1p-100) || !(*scale < 0x1p100)) return std::nullopt;
   if (node.is("BipolarQuant", graph::kQonnxDomain))
-    return Grid{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
+    return UniformQuantizer{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
   if (!node.is("Quant", graph::kQonnxDomain) && !node.is("IntQuant", graph::kQonnxDomain))
     return std::nullopt;
   const auto zero = integer(node, 2), bits = integer(node, 3);
@@ -89,23 +90,23 @@ std::optional<Grid> Known::quantizer_of(const Node& node) const {
   const bool is_signed = node.int_or("signed", 1) != 0, narrow = node.int_or("narrow", 0) != 0;
   if (is_signed && *bits == 1) {
     if (*zero != 0) return std::nullopt;
-    return Grid{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
+    return UniformQuantizer{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
   }
   const std::int32_t all = 1 << (*bits - (is_signed ? 1 : 0));
-  Grid grid{.scale = *scale, .zero = *zero};
-  grid.low = is_signed ? -all + (narrow ? 1 : 0) : 0;
-  grid.high = all - 1 - (!is_signed && narrow ? 1 : 0);
-  const bool fits = grid.low < grid.high && grid.zero >= -255 && grid.zero <= 255;
-  return fits && type_of(grid) != ElementType::kUnknown ? std::optional(grid) : std::nullopt;
+  UniformQuantizer quantizer{.scale = *scale, .zero = *zero};
+  quantizer.low = is_signed ? -all + (narrow ? 1 : 0) : 0;
+  quantizer.high = all - 1 - (!is_signed && narrow ? 1 : 0);
+  const bool fits = quantizer.low < quantizer.high && quantizer.zero >= -255 && quantizer.zero <= 255;
+  return fits && type_of(quantizer) != ElementType::kUnknown ? std::optional(quantizer) : std::nullopt;
 }
 
-std::optional<Grid> Known::dequantizer_of(const Node& node) const {
+std::optional<UniformQuantizer> Known::dequantizer_of(const Node& node) const {
   if (!node.is("DequantizeLinear") || node.int_or("block_size", 0) != 0 || constant(node.inputs[0]))
     return std::nullopt;
-  return linear_grid(node, type_of_value(node.inputs[0]));
+  return linear_quantizer(node, type_of_value(node.inputs[0]));
 }
 
-std::optional<Grid> Known::linear_grid(const Node& node, ElementType type) const {
+std::optional<UniformQuantizer> Known::linear_quantizer(const Node& node, ElementType type) const {
   const auto scale = number(node, 1);
   if (!scale || !(*scale > 0x1p-100) || !(*scale < 0x1p100)) return std::nullopt;
   const Tensor* of_scale = constant(node.inputs[1]);
@@ -116,11 +117,11 @@ std::optional<Grid> Known::linear_grid(const Node& node, ElementType type) const
   const auto zero = node.has_input(2) ? integer(node, 2) : 0;
   if (!zero) return std::nullopt;
   const bool is_signed = type == ElementType::kInt8;
-  return Grid{.scale = *scale,
-              .zero = *zero,
-              .low = is_signed ? -128 : 0,
-              .high = is_signed ? 127 : 255,
-              .ties_with_zero = false};
+  return UniformQuantizer{.scale = *scale,
+                          .zero = *zero,
+                          .low = is_signed ? -128 : 0,
+                          .high = is_signed ? 127 : 255,
+                          .ties_with_zero = false};
 }
 
 ElementType Known::type_of_value(const std::string& value) const {

@@ -13,7 +13,7 @@
 namespace crumb::runtime {
 
 /// The type of a quantizer's codes; kUnknown where eight bits do not hold them.
-graph::ElementType type_of(const Grid& grid);
+graph::ElementType type_of(const UniformQuantizer& quantizer);
 
 /// Of one graph, which must outlive it. By one thread at a time.
 class Known {
@@ -37,11 +37,11 @@ class Known {
   Result<IntegerWeight> weight_of(const std::string& value, std::size_t output_axis) const;
 
   /// QONNX's quantizers with one scale, of up to eight bits, to the nearest.
-  std::optional<Grid> quantizer_of(const graph::Node& node) const;
+  std::optional<UniformQuantizer> quantizer_of(const graph::Node& node) const;
   /// Of a QuantizeLinear or DequantizeLinear of eight bits with one scale. `type`: of its codes, where that is known.
-  std::optional<Grid> linear_grid(const graph::Node& node, graph::ElementType type) const;
+  std::optional<UniformQuantizer> linear_quantizer(const graph::Node& node, graph::ElementType type) const;
   /// Codes that the file itself computes with: integers of eight bits, with one scale.
-  std::optional<Grid> dequantizer_of(const graph::Node& node) const;
+  std::optional<UniformQuantizer> dequantizer_of(const graph::Node& node) const;
 
  private:
   const graph::Node* dequantized(const std::string& value) const;

@@ -28,7 +28,7 @@ constexpr std::int64_t kMostSum = std::numeric_limits<std::int32_t>::max() - 1;
 /// A value of the graph that lies there as codes.
 struct Coded {
   std::string codes;  ///< the value's name
-  Grid grid;
+  UniformQuantizer quantizer;
   ElementType type = ElementType::kUnknown;
   bool has_floats = false;  ///< the value itself is there as well
 };
@@ -66,10 +66,11 @@ class Lowering {
  private:
   void lower_node(std::size_t i) {
     const Node& node = from_.nodes[i];
-    if (const auto grid = known_.quantizer_of(node); grid && !known_.constant(node.inputs[0]))
-      return emit_codes(node, *grid);
-    if (const auto grid = known_.dequantizer_of(node)) {
-      coded_[node.outputs[0]] = {.codes = node.inputs[0], .grid = *grid, .type = type_of(*grid)};
+    if (const auto quantizer = known_.quantizer_of(node); quantizer && !known_.constant(node.inputs[0]))
+      return emit_codes(node, *quantizer);
+    if (const auto quantizer = known_.dequantizer_of(node)) {
+      coded_[node.outputs[0]] = {
+          .codes = node.inputs[0], .quantizer = *quantizer, .type = type_of(*quantizer)};
       return;
     }
     const auto product = graph::weighted_product(node, 2);
@@ -118,10 +119,10 @@ class Lowering {
     for (double& b : shift) b *= beta;  // exact: both are float32
     if (!shift.empty()) steps.push_back({.kind = Kind::kAdd, .numbers = shift});
     std::vector<double> factors;
-    for (const double scale : w.scales) factors.push_back(scale * x.grid.scale);
+    for (const double scale : w.scales) factors.push_back(scale * x.quantizer.scale);
 
     std::vector<std::int32_t> least, most;
-    if (!bounds(w, x.grid, least, most)) return "its sums pass 32 bits";
+    if (!bounds(w, x.quantizer, least, most)) return "its sums pass 32 bits";
     const FollowedChain found = follow(
         known_, node.outputs[0],
         {.count = w.outputs(),
@@ -131,7 +132,7 @@ class Lowering {
     all.insert(all.end(), found.steps.begin(), found.steps.end());
     Chain chain(factors, all);
     const bool pools_fall = !found.moves.empty() && falls_anywhere(chain);
-    if (found.quantizer && chain.is_sound() && !pools_fall) {
+    if (found.quantizer_node && chain.is_sound() && !pools_fall) {
       emit_thresholds(node, x, std::move(w), chain, found, least, most);
     } else if (Chain(factors, steps).is_sound()) {
       emit_floats(node, x, w, factors, alpha, shift, least, most);
@@ -147,7 +148,7 @@ class Lowering {
     if (node.inputs.size() != 2) return false;
     const auto x = coded_.find(node.inputs[0]), w = coded_.find(node.inputs[1]);
     if (x == coded_.end() || w == coded_.end()) return false;
-    const Grid &a = x->second.grid, &b = w->second.grid;
+    const UniformQuantizer &a = x->second.quantizer, &b = w->second.quantizer;
     const bool are_matrices =
         from_.rank_of(node.inputs[0]).value_or(0) >= 2 && from_.rank_of(node.inputs[1]).value_or(0) >= 2;
     const bool are_bytes = b.low - b.zero >= -128 && b.high - b.zero <= 127 && std::abs(a.zero) <= 255;
@@ -180,7 +181,7 @@ class Lowering {
   }
 
   /// The least and the largest sum of each channel, and of some of its terms; false where one passes 32 bits.
-  static bool bounds(const IntegerWeight& w, const Grid& x, std::vector<std::int32_t>& least,
+  static bool bounds(const IntegerWeight& w, const UniformQuantizer& x, std::vector<std::int32_t>& least,
                      std::vector<std::int32_t>& most) {
     const std::int64_t low = std::min(x.low - x.zero, 0), high = std::max(x.high - x.zero, 0);
     for (std::size_t c = 0; c < w.outputs(); ++c) {
@@ -207,13 +208,13 @@ class Lowering {
               .inputs = {x.codes},
               .metadata = node.metadata};
     if (convolves) made.attributes = node.attributes;
-    const Grid& grid = x.grid;
-    made.attributes["zero"] = std::int64_t{grid.zero};
-    made.attributes["least"] = std::int64_t{grid.low};
-    made.attributes["most"] = std::int64_t{grid.high};
+    const UniformQuantizer& quantizer = x.quantizer;
+    made.attributes["zero"] = std::int64_t{quantizer.zero};
+    made.attributes["least"] = std::int64_t{quantizer.low};
+    made.attributes["most"] = std::int64_t{quantizer.high};
     const std::size_t groups = integer::groups_of(w.terms());
-    const auto bytes = convolves ? integer::bytes_of(grid.low, grid.high, grid.zero)
-                                 : std::optional(integer::bytes_of(grid.low, grid.high));
+    const auto bytes = convolves ? integer::bytes_of(quantizer.low, quantizer.high, quantizer.zero)
+                                 : std::optional(integer::bytes_of(quantizer.low, quantizer.high));
     const auto rows = integer::byte_rows(w.integers, w.outputs());
     const std::int64_t down = least.empty() ? 0 : std::ranges::min(least),
                        up = most.empty() ? 0 : std::ranges::max(most);
@@ -257,7 +258,7 @@ class Lowering {
   void emit_thresholds(const Node& node, const Coded& x, IntegerWeight w, const Chain& chain,
                        const FollowedChain& found, std::vector<std::int32_t>& least,
                        std::vector<std::int32_t>& most) {
-    const auto steps = static_cast<std::size_t>(found.grid.steps());
+    const auto steps = static_cast<std::size_t>(found.quantizer.steps());
     const std::size_t outputs = w.outputs();
     std::vector<std::int32_t> thresholds(outputs * steps);
     std::vector<double> lines(5 * outputs, 0);
@@ -272,9 +273,9 @@ class Lowering {
             weight = static_cast<std::int16_t>(-weight);
           }
         }
-        const auto own = chain.thresholds(c, least[c], most[c], found.grid);
+        const auto own = chain.thresholds(c, least[c], most[c], found.quantizer);
         std::ranges::copy(own, thresholds.begin() + static_cast<std::ptrdiff_t>(c * steps));
-        const auto line = found.grid.bipolar ? std::nullopt : integer::line_of(own);
+        const auto line = found.quantizer.bipolar ? std::nullopt : integer::line_of(own);
         if (!line) continue;
         const double numbers[] = {line->slope, line->offset, line->least, line->most, line->magic};
         for (std::size_t i = 0; i < std::size(numbers); ++i) lines[i * outputs + c] = numbers[i];
@@ -284,7 +285,7 @@ class Lowering {
     const auto is_line = [](double magic) { return magic != 0; };
     const bool all_lines = std::ranges::all_of(magics, is_line),
                any_lines = std::ranges::any_of(magics, is_line);
-    const Node& quantizer = from_.nodes[*found.quantizer];
+    const Node& quantizer = from_.nodes[*found.quantizer_node];
     const bool is_linear = quantizer.is("QuantizeLinear");
     Node made = product_node(node, x, w, least, most);
     const auto channels = static_cast<std::int64_t>(outputs);
@@ -296,9 +297,9 @@ class Lowering {
     }
     if (any_lines)
       made.inputs[5] = add(node.name + ".lines", tensor_of(ElementType::kDouble, {5, channels}, lines));
-    const ElementType type = type_of(found.grid);
-    made.attributes["low"] = std::int64_t{found.grid.low};
-    made.attributes["bipolar"] = std::int64_t{found.grid.bipolar};
+    const ElementType type = type_of(found.quantizer);
+    made.attributes["low"] = std::int64_t{found.quantizer.low};
+    made.attributes["bipolar"] = std::int64_t{found.quantizer.bipolar};
     made.attributes["type"] = std::int64_t{graph::onnx_number(type)};
     // QuantizeLinear's output are codes; behind Quant the codes get a name.
     const std::string& value = quantizer.outputs[0];
@@ -317,20 +318,20 @@ class Lowering {
     }
     if (!is_linear) {
       know(codes, type, value);
-      coded_[value] = {.codes = codes, .grid = found.grid, .type = type};
+      coded_[value] = {.codes = codes, .quantizer = found.quantizer, .type = type};
     }
     for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
     for (const std::size_t move : found.moves) done_[move] = true;
-    done_[*found.quantizer] = true;
+    done_[*found.quantizer_node] = true;
     made_.thresholds.push_back(node.name);
   }
 
   // Codes.
 
-  void emit_codes(const Node& node, const Grid& grid) {
+  void emit_codes(const Node& node, const UniformQuantizer& quantizer) {
     const std::string& value = node.outputs[0];
     need_floats(node.inputs[0]);
-    const ElementType type = type_of(grid);
+    const ElementType type = type_of(quantizer);
     const std::string codes = fresh(value + ".codes");
     know(codes, type, value);
     made_.graph.nodes.push_back({.name = node.name.empty() ? value : node.name,
@@ -338,13 +339,13 @@ class Lowering {
                                  .domain = std::string(kRuntimeDomain),
                                  .inputs = {node.inputs[0]},
                                  .outputs = {codes},
-                                 .attributes = {{"scale", static_cast<float>(grid.scale)},
-                                                {"zero", std::int64_t{grid.zero}},
-                                                {"low", std::int64_t{grid.low}},
-                                                {"high", std::int64_t{grid.high}},
-                                                {"bipolar", std::int64_t{grid.bipolar}},
+                                 .attributes = {{"scale", static_cast<float>(quantizer.scale)},
+                                                {"zero", std::int64_t{quantizer.zero}},
+                                                {"low", std::int64_t{quantizer.low}},
+                                                {"high", std::int64_t{quantizer.high}},
+                                                {"bipolar", std::int64_t{quantizer.bipolar}},
                                                 {"type", std::int64_t{graph::onnx_number(type)}}}});
-    coded_[value] = {.codes = codes, .grid = grid, .type = type};
+    coded_[value] = {.codes = codes, .quantizer = quantizer, .type = type};
   }
 
   void emit_move(const Node& node) {
@@ -357,7 +358,7 @@ class Lowering {
     moved.outputs = {codes};
     know(codes, from.type, value);
     made_.graph.nodes.push_back(std::move(moved));
-    coded_[value] = {.codes = codes, .grid = from.grid, .type = from.type};
+    coded_[value] = {.codes = codes, .quantizer = from.quantizer, .type = from.type};
   }
 
   /// Makes floats of codes where somebody takes the value itself.
@@ -370,8 +371,8 @@ class Lowering {
                                  .domain = std::string(kRuntimeDomain),
                                  .inputs = {found->second.codes},
                                  .outputs = {value},
-                                 .attributes = {{"scale", static_cast<float>(found->second.grid.scale)},
-                                                {"zero", std::int64_t{found->second.grid.zero}}}});
+                                 .attributes = {{"scale", static_cast<float>(found->second.quantizer.scale)},
+                                                {"zero", std::int64_t{found->second.quantizer.zero}}}});
   }
 
   /// What is known of codes: their type, and the shape of the value that they stand for.

@@ -239,20 +239,20 @@ Kernel attention(const NodeFacts& facts) {
   return [known](Call& call) { attend_to(call, known); };
 }
 
-/// Pairs of the first elements of each head, turned by the angle of their place: the first half of them with the second,
-/// or neighbours where interleaved.
-struct Rotation {
+/// RotaryEmbedding rotates the first `dim` elements of each head (0: all of them) in pairs, by the angle of their position:
+/// element k with element k + dim / 2, or neighbours where interleaved.
+struct RotaryAttributes {
   std::int64_t heads, dim;
   bool interleaved;
 };
 
-void rotate(Call& call, const Rotation& rotation) {
+void rotate(Call& call, const RotaryAttributes& rotation) {
   const Heads x = heads_of(call, 0, rotation.heads);
   const std::size_t dim = rotation.dim == 0 ? x.depth : size_of(rotation.dim), half = dim / 2;
   if (rotation.dim < 0 || dim > x.depth || dim % 2 != 0)
     call.fail("cannot rotate " + std::to_string(rotation.dim) + " of " + std::to_string(x.depth) +
               " elements");
-  // Angles of place (b, i) are row (b * angle_batch + i) of both tables, or row ids[b, i].
+  // The angles of position i of sequence b are row (b * angle_batch + i) of both tables, or row ids[b, i].
   const auto cosines = call.floats(1), sines = call.floats(2);
   const Ints& table = call.in(1).shape();
   const bool by_id = call.has(3);
@@ -297,9 +297,9 @@ void rotate(Call& call, const Rotation& rotation) {
 }
 
 Kernel rotary_embedding(const NodeFacts& facts) {
-  const Rotation rotation{.heads = facts.int_or("num_heads", 0),
-                          .dim = facts.int_or("rotary_embedding_dim", 0),
-                          .interleaved = facts.int_or("interleaved", 0) != 0};
+  const RotaryAttributes rotation{.heads = facts.int_or("num_heads", 0),
+                                  .dim = facts.int_or("rotary_embedding_dim", 0),
+                                  .interleaved = facts.int_or("interleaved", 0) != 0};
   return [rotation](Call& call) { rotate(call, rotation); };
 }
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "graph/facts/levels.h"
+#include "graph/facts/level_arithmetic.h"
 #include "tests/graph/facts/range_net.h"
 
 namespace crumb::graph {

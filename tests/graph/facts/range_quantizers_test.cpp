@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "graph/facts/levels.h"
+#include "graph/facts/level_arithmetic.h"
 #include "graph/qonnx/quant_arithmetic.h"
 #include "tests/graph/facts/range_net.h"
 

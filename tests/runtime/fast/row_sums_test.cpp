@@ -39,7 +39,7 @@ TEST_CASE("row sums: those of the definition, of all sizes, at the ends of both 
 TEST_CASE("row sums: packed codes of four bits give the sums of their levels") {
   std::mt19937 engine(5);
   for (int round = 0; round < 500; ++round) {
-    Levels by{};
+    LevelTable by{};
     for (int code = 0; code < 16; ++code)
       by[static_cast<std::size_t>(code)] =
           static_cast<std::int8_t>(round % 3 == 0 ? -128 : static_cast<int>(engine() % 256) - 128);
@@ -65,7 +65,7 @@ TEST_CASE("row sums: packed codes of four bits give the sums of their levels") {
 
 TEST_CASE("row sums: levels are those of the codes, in place too") {
   std::mt19937 engine(4);
-  Levels by;
+  LevelTable by;
   for (std::int8_t& level : by) level = static_cast<std::int8_t>(engine() % 256);
   for (int round = 0; round < 500; ++round) {
     const int bits = 1 + static_cast<int>(engine() % 8);
@@ -75,7 +75,7 @@ TEST_CASE("row sums: levels are those of the codes, in place too") {
     levels_of_ref(by, codes.data(), codes.size(), expected.data());
     levels_of(by, bits, codes.data(), codes.size(), made.data());
     REQUIRE(made == expected);
-    Levels twos;
+    LevelTable twos;
     for (int code = 0; code < 1 << bits; ++code)
       twos[static_cast<std::size_t>(code)] =
           static_cast<std::int8_t>(code < 1 << (bits - 1) ? code : code - (1 << bits));

@@ -48,10 +48,10 @@ TEST_CASE("lines give the thresholds of affine chains, exactly") {
     const bool powers = round % 3 == 0;  // sums come to lie in the middle of two codes
     const auto reach = static_cast<std::int32_t>(std::exp2(3 + 26 * uniform(engine)));
     const int bits = static_cast<int>(1 + engine() % 8);
-    Grid grid{.scale = 1, .low = 0, .high = (1 << bits) - 1};
-    if (engine() % 2 == 0) grid.low = -grid.high - 1;
-    grid.zero = engine() % 3 == 0 ? static_cast<std::int32_t>(engine() % 9) - 4 : 0;
-    grid.ties_with_zero = engine() % 2 == 0;
+    UniformQuantizer quantizer{.scale = 1, .low = 0, .high = (1 << bits) - 1};
+    if (engine() % 2 == 0) quantizer.low = -quantizer.high - 1;
+    quantizer.zero = engine() % 3 == 0 ? static_cast<std::int32_t>(engine() % 9) - 4 : 0;
+    quantizer.ties_with_zero = engine() % 2 == 0;
     double factor = std::exp2(bits) / reach * (0.2 + 3 * uniform(engine)) * (engine() % 2 == 0 ? 1 : -1);
     if (powers) factor = std::copysign(std::exp2(std::rint(std::log2(std::fabs(factor)))), factor);
     std::vector<ChainStep> steps;
@@ -63,7 +63,7 @@ TEST_CASE("lines give the thresholds of affine chains, exactly") {
       steps.push_back({.kind = ChainStep::Kind::kClip, .numbers = {0}, .high = std::exp2(bits - 1)});
     const Chain chain({factor}, steps);
     REQUIRE(chain.is_sound());
-    const auto thresholds = chain.thresholds(0, -reach, reach, grid);
+    const auto thresholds = chain.thresholds(0, -reach, reach, quantizer);
     const auto line = line_of(thresholds);
     found += line.has_value();
     with_ties += powers;

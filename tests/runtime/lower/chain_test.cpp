@@ -11,9 +11,9 @@ using crumb::runtime::Chain;
 using crumb::runtime::ChainStep;
 using crumb::runtime::compare;
 using crumb::runtime::Expansion;
-using crumb::runtime::Grid;
 using crumb::runtime::kAlways;
 using crumb::runtime::kNever;
+using crumb::runtime::UniformQuantizer;
 using Kind = ChainStep::Kind;
 
 namespace {
@@ -71,15 +71,15 @@ Fraction value_of(double factor, const std::vector<ChainStep>& steps, std::size_
   return v;
 }
 
-std::int32_t code_of(const Fraction& v, const Grid& grid) {
-  if (grid.bipolar) return v.top < 0 ? -1 : 1;
-  Fraction u = v / Fraction(grid.scale);
-  if (grid.ties_with_zero) u = u + Fraction(grid.zero, 1);
+std::int32_t code_of(const Fraction& v, const UniformQuantizer& quantizer) {
+  if (quantizer.bipolar) return v.top < 0 ? -1 : 1;
+  Fraction u = v / Fraction(quantizer.scale);
+  if (quantizer.ties_with_zero) u = u + Fraction(quantizer.zero, 1);
   Wide code = (u + Fraction(1, 2)).floor();
   const bool is_tie = (u + u).bottom == 1 && u.bottom == 2;
   if (is_tie && code % 2 != 0) --code;
-  if (!grid.ties_with_zero) code += grid.zero;
-  return static_cast<std::int32_t>(std::min<Wide>(std::max<Wide>(code, grid.low), grid.high));
+  if (!quantizer.ties_with_zero) code += quantizer.zero;
+  return static_cast<std::int32_t>(std::min<Wide>(std::max<Wide>(code, quantizer.low), quantizer.high));
 }
 
 struct Draws {
@@ -108,11 +108,11 @@ struct Draws {
     }
     return made;
   }
-  Grid grid() {
+  UniformQuantizer quantizer() {
     if (from(0, 5) == 0) return {.scale = number(true), .low = -1, .high = 1, .bipolar = true};
     const auto bits = static_cast<int>(from(1, 8));
     const bool is_signed = bits > 1 && from(0, 1) == 1;
-    Grid made{.scale = number(true), .zero = static_cast<std::int32_t>(from(-3, 5))};
+    UniformQuantizer made{.scale = number(true), .zero = static_cast<std::int32_t>(from(-3, 5))};
     made.low = is_signed ? -(1 << (bits - 1)) + static_cast<std::int32_t>(from(0, 1)) : 0;
     made.high = (1 << (is_signed ? bits - 1 : bits)) - 1;
     made.ties_with_zero = from(0, 1) == 0;
@@ -133,22 +133,22 @@ TEST_CASE("thresholds equal their chains for every sum") {
     for (ChainStep& step : steps) step = draw.step(channels);
     const Chain chain(factors, steps);
     REQUIRE(chain.is_sound());
-    const Grid grid = draw.grid();
+    const UniformQuantizer quantizer = draw.quantizer();
     for (std::size_t c = 0; c < channels; ++c) {
       const std::int32_t most = static_cast<std::int32_t>(draw.from(0, 150)),
                          least = -static_cast<std::int32_t>(draw.from(0, 150));
       const int direction = chain.falls(c) ? -1 : 1;
       falling += chain.falls(c) ? 1 : 0;
-      const auto thresholds =
-          direction > 0 ? chain.thresholds(c, least, most, grid) : chain.thresholds(c, -most, -least, grid);
-      REQUIRE(thresholds.size() == static_cast<std::size_t>(grid.steps()));
+      const auto thresholds = direction > 0 ? chain.thresholds(c, least, most, quantizer)
+                                            : chain.thresholds(c, -most, -least, quantizer);
+      REQUIRE(thresholds.size() == static_cast<std::size_t>(quantizer.steps()));
       CHECK(std::ranges::is_sorted(thresholds));
       std::int32_t before = 0;
       for (std::int32_t sum = least; sum <= most; ++sum, ++sums) {
-        const std::int32_t expected = code_of(value_of(factors[c], steps, c, sum), grid);
+        const std::int32_t expected = code_of(value_of(factors[c], steps, c, sum), quantizer);
         const auto reached = std::ranges::upper_bound(thresholds, direction * sum) - thresholds.begin();
-        REQUIRE(grid.code(static_cast<std::int32_t>(reached)) == expected);
-        REQUIRE(chain.code(c, sum, grid) == expected);
+        REQUIRE(quantizer.code(static_cast<std::int32_t>(reached)) == expected);
+        REQUIRE(chain.code(c, sum, quantizer) == expected);
         changes += sum > least && expected != before ? 1 : 0;
         before = expected;
       }
@@ -195,7 +195,7 @@ TEST_CASE("chains whose numbers leave the range of exact arithmetic are not soun
 
 TEST_CASE("what no sum or every sum reaches") {
   const Chain chain({1.0}, {});
-  const Grid grid{.scale = 1, .low = 0, .high = 3};
-  CHECK(chain.thresholds(0, -5, 0, grid) == std::vector<std::int32_t>{kNever, kNever, kNever});
-  CHECK(chain.thresholds(0, 2, 9, grid) == std::vector<std::int32_t>{kAlways, kAlways, 3});
+  const UniformQuantizer quantizer{.scale = 1, .low = 0, .high = 3};
+  CHECK(chain.thresholds(0, -5, 0, quantizer) == std::vector<std::int32_t>{kNever, kNever, kNever});
+  CHECK(chain.thresholds(0, 2, 9, quantizer) == std::vector<std::int32_t>{kAlways, kAlways, 3});
 }

@@ -11,7 +11,7 @@
 
 namespace crumb::cli {
 
-struct ExportOptions {
+struct ExportFlags {
   std::string input, output, accumulators, to, shard, dtype, adapter, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
@@ -46,7 +46,7 @@ inline constexpr std::uint32_t kProject = 1u << 16;  ///< of either's
 struct ExportForm {
   std::string_view name;
   std::uint32_t flags = 0;  ///< of export_flag::, that it knows
-  void (*write)(const ExportOptions& options) =
+  void (*write)(const ExportFlags& options) =
       nullptr;  ///< writes the output and prints what it is; throws Error
 };
 
@@ -54,10 +54,10 @@ struct ExportForm {
 const ExportForm& find_export_form(std::span<const ExportForm> forms, std::string_view name);
 
 /// Throws usage Error where a flag is given that the form does not know; it names those that do.
-void refuse_flags_of_other_forms(const ExportOptions& options, const ExportForm& form,
+void refuse_flags_of_other_forms(const ExportFlags& options, const ExportForm& form,
                                  std::span<const ExportForm> forms);
 
 /// Whether any of these flags is given.
-bool has_export_flags(const ExportOptions& options);
+bool has_export_flags(const ExportFlags& options);
 
 }  // namespace crumb::cli

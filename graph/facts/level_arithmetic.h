@@ -1,4 +1,4 @@
-// Arithmetic on Levels: what ranges of whole numbers become. Internal to graph/qonnx.
+// Arithmetic on Levels: what ranges of whole numbers become. Internal to graph/facts.
 //
 // Nothing comes back where the result is on no grid that is known, or goes so far that float32 arithmetic between the
 // operands could leave the nearest level (kMostExact).

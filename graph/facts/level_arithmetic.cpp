@@ -1,4 +1,4 @@
-#include "graph/facts/levels.h"
+#include "graph/facts/level_arithmetic.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Arithmetic on ranges of levels, against the same arithmetic on every level.
-#include "graph/facts/levels.h"
+#include "graph/facts/level_arithmetic.h"
 
 #include <doctest/doctest.h>
 
