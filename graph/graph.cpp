@@ -168,17 +168,20 @@ std::span<const std::size_t> Links::consumers(const std::string& value) const {
 
 bool Links::is_output(const std::string& value) const { return outputs_.contains(value); }
 
-Graph sorted(Graph graph) {
-  std::map<std::string, std::size_t> producers;  // value -> node, or count for what is there already
+namespace {
+
+/// The node that makes each value, or the number of nodes for what is there already. Throws where two make one.
+std::map<std::string, std::size_t> producers_of(const Graph& graph) {
+  std::map<std::string, std::size_t> producers;
   const std::size_t there = graph.nodes.size();
   const auto make = [&](const std::string& value, std::size_t by) {
     if (value.empty()) return;
-    const auto [place, fresh] = producers.emplace(value, by);
+    const auto [known, fresh] = producers.emplace(value, by);
     if (fresh) return;
     const auto who = [&](std::size_t i) {
       return i == there ? "an input or initializer" : text_of(graph.nodes[i]);
     };
-    throw Error("value " + quote_text(value) + " has two producers: " + who(place->second) + " and " +
+    throw Error("value " + quote_text(value) + " has two producers: " + who(known->second) + " and " +
                 who(by));
   };
   for (const std::string& value : graph.inputs) make(value, there);
@@ -187,9 +190,20 @@ Graph sorted(Graph graph) {
   for (std::size_t i = 0; i < there; ++i) {
     for (const std::string& value : graph.nodes[i].outputs) make(value, i);
   }
+  return producers;
+}
 
-  std::vector<std::size_t> waits(there, 0);
-  std::vector<std::vector<std::size_t>> next(there);
+/// Between nodes: how many inputs each waits for, and which wait for it.
+struct Dependencies {
+  std::vector<std::size_t> waits;
+  std::vector<std::vector<std::size_t>> next;
+};
+
+/// Throws where nothing makes an input of a node or an output of the graph.
+Dependencies dependencies_of(const Graph& graph) {
+  const std::map<std::string, std::size_t> producers = producers_of(graph);
+  const std::size_t there = graph.nodes.size();
+  Dependencies made{std::vector<std::size_t>(there, 0), std::vector<std::vector<std::size_t>>(there)};
   for (std::size_t i = 0; i < there; ++i) {
     for (const std::string& value : graph.nodes[i].inputs) {
       if (value.empty()) continue;
@@ -199,8 +213,8 @@ Graph sorted(Graph graph) {
                     ", which no node, input or initializer makes");
       }
       if (found->second == there) continue;
-      ++waits[i];
-      next[found->second].push_back(i);
+      ++made.waits[i];
+      made.next[found->second].push_back(i);
     }
   }
   for (const std::string& value : graph.outputs) {
@@ -208,14 +222,20 @@ Graph sorted(Graph graph) {
       throw Error("the output " + quote_text(value) + " is made by no node, input or initializer");
     }
   }
+  return made;
+}
 
+}  // namespace
+
+Graph sorted(Graph graph) {
+  auto [waits, next] = dependencies_of(graph);
   // The least index first, so that an order that is good already stays.
   std::set<std::size_t> ready;
-  for (std::size_t i = 0; i < there; ++i) {
+  for (std::size_t i = 0; i < waits.size(); ++i) {
     if (waits[i] == 0) ready.insert(i);
   }
   std::vector<Node> nodes;
-  nodes.reserve(there);
+  nodes.reserve(waits.size());
   while (!ready.empty()) {
     const std::size_t i = *ready.begin();
     ready.erase(ready.begin());
@@ -224,7 +244,7 @@ Graph sorted(Graph graph) {
     }
     nodes.push_back(std::move(graph.nodes[i]));
   }
-  if (nodes.size() < there) {
+  if (nodes.size() < waits.size()) {
     const auto stuck = std::ranges::find_if(waits, [](std::size_t count) { return count > 0; });
     throw Error("the graph has a cycle through " +
                 text_of(graph.nodes[static_cast<std::size_t>(stuck - waits.begin())]));

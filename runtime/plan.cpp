@@ -37,64 +37,64 @@ void round(std::vector<Array>& made) {
 
 }  // namespace
 
-Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
-  std::map<std::string, std::size_t> slots;
-  const auto slot_of = [&](const std::string& value) {
+/// Makes steps of nodes. A constant that is kept as codes is decoded once a step takes its values.
+class Plan::Builder {
+ public:
+  Builder(Plan& plan, const Graph& graph, const Substitutes& instead)
+      : plan_(plan), graph_(graph), instead_(instead), sparse_(graph, instead) {
+    for (const auto& [name, tensor] : graph.initializers) plan_.constants_[slot_of(name)] = Array::of(tensor);
+    for (const auto& [name, constant] : graph.quantized) packed_.emplace(slot_of(name), &constant);
+    for (const std::string& input : graph.inputs) plan_.inputs_.push_back(slot_of(input));
+  }
+
+  void add_steps() {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!sparse_.makes(i)) add_step(i);
+    }
+    if (!refused_.empty()) throw Error("the runtime has no kernel for " + refused_);
+    if (substituted_ != instead_.size())
+      throw Error("no node makes one of the values that have a substitute");
+  }
+
+  void add_outputs() {
+    for (const std::string& output : graph_.outputs) {
+      plan_.outputs_.push_back(slot_of(output));
+      decode(plan_.outputs_.back());
+    }
+  }
+
+ private:
+  std::size_t slot_of(const std::string& value) {
     if (value.empty()) return kNoSlot;
-    const auto [found, is_new] = slots.try_emplace(value, slots.size());
-    if (is_new) constants_.emplace_back();
+    const auto [found, is_new] = slots_.try_emplace(value, slots_.size());
+    if (is_new) plan_.constants_.emplace_back();
     return found->second;
-  };
-  for (const auto& [name, tensor] : graph.initializers) constants_[slot_of(name)] = Array::of(tensor);
-  std::map<std::size_t, const graph::QuantizedConstant*>
-      packed;  // what is kept as codes until somebody takes values
-  for (const auto& [name, constant] : graph.quantized) packed.emplace(slot_of(name), &constant);
-  const auto want_values = [&](std::size_t slot) {
-    if (!constants_[slot].defined() && packed.contains(slot))
-      constants_[slot] = Array::of(packed.at(slot)->value());
-  };
-  for (const std::string& input : graph.inputs) inputs_.push_back(slot_of(input));
-  const HeldSparse sparse(graph, instead);
-  std::string refused;
-  std::size_t substituted = 0;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (sparse.makes(i)) continue;
-    const Node& node = graph.nodes[i];
+  }
+
+  bool is_constant(std::size_t slot) const {
+    return slot != kNoSlot && (plan_.constants_[slot].defined() || packed_.contains(slot));
+  }
+
+  void decode(std::size_t slot) {
+    if (!plan_.constants_[slot].defined() && packed_.contains(slot))
+      plan_.constants_[slot] = Array::of(packed_.at(slot)->value());
+  }
+
+  void add_step(std::size_t i) {
+    const Node& node = graph_.nodes[i];
     Step step{.node = i};
     NodeFacts facts{.node = node, .constants = {}, .types = {}};
     for (const std::string& input : node.inputs) step.inputs.push_back(slot_of(input));
     step.last.assign(step.inputs.size(), 0);
     for (const std::string& output : node.outputs) step.outputs.push_back(slot_of(output));
-    const auto substitute = node.outputs.empty() ? instead.end() : instead.find(node.outputs[0]);
-    const bool has_substitute = step.has_substitute = substitute != instead.end();
-    substituted += has_substitute ? 1 : 0;
-    const OperatorRow* row = has_substitute ? nullptr : find_operator(node.op, node.domain);
-    // What constants alone decide is a constant too; random numbers have no kernels.
-    bool known = !has_substitute;
-    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
-      std::size_t& slot = step.inputs[k];
-      if (row && row->holds == k) facts.sparse = sparse.find(node.inputs[k]);
-      const bool holds_sparse = facts.sparse && row->holds == k;
-      const bool given = slot != kNoSlot,
-                 is_constant = given && (constants_[slot].defined() || packed.contains(slot) || holds_sparse);
-      const bool holds = row && row->holds == k && is_constant;
-      if (holds && packed.contains(slot)) {
-        facts.packed = packed.at(slot);
-      } else if (given && !holds_sparse) {
-        want_values(slot);
-      }
-      const graph::Value* value = graph.find(node.inputs[k]);
-      const bool has_values = is_constant && !holds_sparse && !(holds && facts.packed);
-      facts.constants.push_back(has_values ? &constants_[slot] : nullptr);
-      facts.types.push_back(has_values ? constants_[slot].type()
-                            : value    ? value->type
-                                       : ElementType::kUnknown);
-      known = known && (!given || is_constant);
-      if (holds) slot = kNoSlot;
-    }
+    const auto substitute = node.outputs.empty() ? instead_.end() : instead_.find(node.outputs[0]);
+    step.has_substitute = substitute != instead_.end();
+    substituted_ += step.has_substitute ? 1 : 0;
+    const OperatorRow* row = step.has_substitute ? nullptr : find_operator(node.op, node.domain);
+    const bool all_constant = take_inputs(row, step, facts);
     std::string why = graph::text_of(node);
     try {
-      if (has_substitute) {
+      if (step.has_substitute) {
         step.kernel = substitute->second;
       } else if (row) {
         if (node.outputs.empty()) facts.fail("expected an output, found none");
@@ -105,17 +105,57 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
       why = error.what();
     }
     if (!step.kernel) {
-      refused += (refused.empty() ? "" : "; ") + why;
-      continue;
+      refused_ += (refused_.empty() ? "" : "; ") + why;
+      return;
     }
-    if (!known || !refused.empty() || !fold(node, step)) steps_.push_back(std::move(step));
+    // What constants alone decide is a constant too; random numbers have no kernels.
+    const bool may_fold = all_constant && !step.has_substitute && refused_.empty();
+    if (!may_fold || !plan_.fold(node, step)) plan_.steps_.push_back(std::move(step));
   }
-  if (!refused.empty()) throw Error("the runtime has no kernel for " + refused);
-  if (substituted != instead.size()) throw Error("no node makes one of the values that have a substitute");
-  for (const std::string& output : graph.outputs) {
-    outputs_.push_back(slot_of(output));
-    want_values(outputs_.back());
+
+  /// Says of each input what is known before anything runs. A constant that the kernel holds is no longer an input of the
+  /// step. Returns whether no input is computed.
+  bool take_inputs(const OperatorRow* row, Step& step, NodeFacts& facts) {
+    bool all_constant = true;
+    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
+      const std::string& name = facts.node.inputs[k];
+      std::size_t& slot = step.inputs[k];
+      const bool is_held = row && row->holds == k;
+      if (is_held) facts.sparse = sparse_.find(name);
+      const bool holds_sparse = facts.sparse && is_held;
+      const bool given = slot != kNoSlot, is_known = is_constant(slot) || (given && holds_sparse);
+      const bool holds = is_held && is_known;
+      if (holds && packed_.contains(slot)) {
+        facts.packed = packed_.at(slot);
+      } else if (given && !holds_sparse) {
+        decode(slot);
+      }
+      const graph::Value* value = graph_.find(name);
+      const bool has_values = is_known && !holds_sparse && !(holds && facts.packed);
+      facts.constants.push_back(has_values ? &plan_.constants_[slot] : nullptr);
+      facts.types.push_back(has_values ? plan_.constants_[slot].type()
+                            : value    ? value->type
+                                       : ElementType::kUnknown);
+      all_constant = all_constant && (!given || is_known);
+      if (holds) slot = kNoSlot;
+    }
+    return all_constant;
   }
+
+  Plan& plan_;
+  const Graph& graph_;
+  const Substitutes& instead_;
+  const HeldSparse sparse_;
+  std::map<std::string, std::size_t> slots_;
+  std::map<std::size_t, const graph::QuantizedConstant*> packed_;  // by slot
+  std::string refused_;                                            // every node without a kernel, and why
+  std::size_t substituted_ = 0;                                    // nodes
+};
+
+Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
+  Builder builder(*this, graph, instead);
+  builder.add_steps();
+  builder.add_outputs();
   if (fuses) fuse(graph);
   find_last_uses();
 }

@@ -53,6 +53,8 @@ class Plan {
     std::vector<std::size_t> dropped;  ///< slots that nobody wants after this step
   };
 
+  class Builder;
+
   /// Makes one step of the steps of each region.
   void fuse(const graph::Graph& graph);
   void find_last_uses();

@@ -245,16 +245,24 @@ class Typing {
     return values.size() == channels ? std::optional(values) : std::nullopt;
   }
 
-  void type_layer(const Node& node, ProductLayer product) {
+  /// Whether hls4ml has a type for the codes of both operands; false after it said why not.
+  bool has_codes(const Node& node, const ProductLayer& product) {
+    const auto no = [&](const Node& of, const std::string& why) {
+      fail(text_of(of), why);
+      return false;
+    };
     if (!product.failure().empty() || !product.has_codes() || !product.one_scale || !product.input_scale)
-      return fail(text_of(node), product.failure().empty() ? "its operands are no integers times one scale"
-                                                           : product.failure());
+      return no(node, product.failure().empty() ? "its operands are no integers times one scale"
+                                                : product.failure());
     const Node* quantizer = subject_.source(node, 1);
     if (quantizer && is_bipolar(*quantizer))
-      return fail(text_of(*quantizer),
-                  "weights of one bit have types of their own there, which are not looked at yet");
-    if (quantizer && has_zero_point(*quantizer))
-      return fail(text_of(*quantizer), "the zero point of a weight is not 0");
+      return no(*quantizer, "weights of one bit have types of their own there, which are not looked at yet");
+    if (quantizer && has_zero_point(*quantizer)) return no(*quantizer, "the zero point of a weight is not 0");
+    return true;
+  }
+
+  void type_layer(const Node& node, ProductLayer product) {
+    if (!has_codes(node, product)) return;
     product.bias_codes.clear();  // its numbers are looked at instead
     const auto sums = product.worst_sums(0);
     if (!sums) return fail(text_of(node), "its sums take more than 63 bits");
@@ -299,6 +307,7 @@ class Typing {
     found_.layers.push_back(std::move(layer));
     if (!is_exact) return fail(text_of(node), "the scale of its weight or its input is no power of two");
     if (!holds) return;
+    const Node* quantizer = subject_.source(node, 1);
     found_.layers.push_back({.node = add         ? add->name
                                      : quantizer ? quantizer->name
                                                  : node.name,

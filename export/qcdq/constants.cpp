@@ -30,6 +30,16 @@ double quantized_linearly(float x, float scale, float zero, const IntegerBounds&
   return std::clamp(q, static_cast<double>(bounds.low), static_cast<double>(bounds.high));
 }
 
+/// Why a quantizer of ONNX's cannot say the code of a value.
+Why why_not_linear(std::int64_t code, float value, float scale, float zero, bool as_floats,
+                   const IntegerBounds& bounds) {
+  if (dequantized(code, zero, scale) != value)
+    return "has a scale that is no float32: DequantizeLinear would give other values";
+  if (as_floats && quantized_linearly(value, scale, zero, bounds) != static_cast<double>(code))
+    return "makes values that QuantizeLinear would round to other integers";
+  return {};
+}
+
 std::vector<std::int64_t> shape_of_constant(const graph::Graph& graph, const graph::ConstantValues& constants,
                                             const std::string& value) {
   if (const graph::Tensor* tensor = graph.constant(value)) return tensor->shape();
@@ -108,6 +118,17 @@ std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node,
   return known && known->shape == merged ? std::optional(consumers[0]) : std::nullopt;
 }
 
+void QcdqWriter::merge_blocks(std::size_t reshape, std::vector<std::int64_t>& shape, Chain& chain) {
+  const auto axis = static_cast<std::size_t>(chain.parameters.axis);
+  shape[axis - 1] *= shape[axis];
+  shape.erase(shape.begin() + chain.parameters.axis);
+  chain.parameters.shape.erase(chain.parameters.shape.begin() + chain.parameters.axis);
+  chain.parameters.axis -= 1;
+  chain.output = graph_.nodes[reshape].outputs[0];
+  chain.known.shape = Shape(shape.begin(), shape.end());
+  done_.insert(reshape);
+}
+
 Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
                          const std::vector<std::int64_t>& shape, const MadeOfRows& made_of, Chain chain,
                          std::optional<std::size_t> reshape) {
@@ -144,13 +165,7 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
           std::min(static_cast<std::int64_t>(found.integers[i]), bounds_of(chain.container).high));
       const std::int64_t code = codes[first + i];
       const float scale = spread.scale[at->at()], zero = spread.zero[spread.zero.size() == 1 ? 0 : at->at()];
-      if (dequantized(code, zero, scale) != found.values[i]) {
-        return "has a scale that is no float32: DequantizeLinear would give other values";
-      }
-      if (as_floats &&
-          quantized_linearly(found.values[i], scale, zero, chain.bounds) != static_cast<double>(code)) {
-        return "makes values that QuantizeLinear would round to other integers";
-      }
+      if (Why why = why_not_linear(code, found.values[i], scale, zero, as_floats, chain.bounds)) return why;
     }
     if (as_floats) values.insert(values.end(), found.values.begin(), found.values.end());
     if (as_floats)
@@ -160,17 +175,7 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
   }
   if (!as_floats) pack(codes.size());
   std::vector<std::int64_t> written = shape;
-  if (reshape) {
-    const Node& next = graph_.nodes[*reshape];
-    const auto axis = static_cast<std::size_t>(chain.parameters.axis);
-    written[axis - 1] *= written[axis];
-    written.erase(written.begin() + chain.parameters.axis);
-    chain.parameters.shape.erase(chain.parameters.shape.begin() + chain.parameters.axis);
-    chain.parameters.axis -= 1;
-    chain.output = next.outputs[0];
-    chain.known.shape = Shape(written.begin(), written.end());
-    done_.insert(*reshape);
-  }
+  if (reshape) merge_blocks(*reshape, written, chain);
   replaces(node);
   chain.quantizes = as_floats;
   chain.data = as_floats ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, values))

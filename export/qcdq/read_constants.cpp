@@ -130,6 +130,24 @@ float input_of(float code, float scale, float zero, bool is_bipolar_quant) {
   return is_bipolar_quant ? code * std::fabs(scale) : (code - zero) * scale;
 }
 
+std::pair<float, float> next_parameters(const BroadcastParameters& parameters, StridedIndex& at) {
+  const std::size_t i = at.at();
+  at.next();
+  return {parameters.scale[i], parameters.zero[i]};
+}
+
+/// A float32 for each code of a part, whose parameters `at` has come to.
+std::vector<float> inputs_of(const std::vector<std::int64_t>& codes, const BroadcastParameters& parameters,
+                             bool is_bipolar_quant, StridedIndex& at) {
+  std::vector<float> inputs;
+  inputs.reserve(codes.size());
+  for (const std::int64_t code : codes) {
+    const auto [scale, zero] = next_parameters(parameters, at);
+    inputs.push_back(input_of(static_cast<float>(code), scale, zero, is_bipolar_quant));
+  }
+  return inputs;
+}
+
 /// The integers of a part, whose parameters `at` has come to; nothing where a float is NaN.
 std::optional<std::vector<std::int64_t>> codes_of(const Tensor& piece, const IntegerSource& source,
                                                   const BroadcastParameters& parameters, StridedIndex& at) {
@@ -181,6 +199,32 @@ void usual_values(const Tensor& tensor, const IntegerSource& source, const Quant
   }
 }
 
+/// Whether one of the codes is 0; nothing where the constant holds NaN.
+template <class Quantizer>
+std::optional<bool> has_zero_code(const Tensor& tensor, const TensorRows& rows, const IntegerSource& source,
+                                  const Quantizer& quantizer) {
+  auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
+  for (std::size_t part = 0; part < rows.count(); ++part) {
+    const auto found = codes_of(rows.part(part), source, quantizer.parameters, *at);
+    if (!found) return {};
+    if (std::ranges::find(*found, 0) != found->end()) return true;
+  }
+  return false;
+}
+
+/// usual_values() of a whole constant, which large ones make where they are asked for.
+template <class Quantizer>
+Tensor usual_constant(const Tensor& tensor, const IntegerSource& source, const Quantizer& quantizer) {
+  Tensor values =
+      Tensor::in_parts(graph::ElementType::kFloat, tensor.shape(),
+                       [tensor, source, quantizer](std::uint64_t first, std::span<std::byte> to) {
+                         usual_values(tensor, source, quantizer, first / sizeof(float),
+                                      {reinterpret_cast<float*>(to.data()), to.size() / sizeof(float)});
+                       });
+  if (tensor.size() < TensorRows::kLeastCut) values.bytes();
+  return values;
+}
+
 }  // namespace
 
 Why QcdqReader::constant(const Node& node, const Tensor& tensor, const std::vector<std::int64_t>& shape,
@@ -190,24 +234,14 @@ Why QcdqReader::constant(const Node& node, const Tensor& tensor, const std::vect
   }
   auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
-  const auto next_parameters = [&](StridedIndex& index) {
-    const std::size_t i = index.at();
-    index.next();
-    return std::pair(quantizer.parameters.scale[i], quantizer.parameters.zero[i]);
-  };
   const TensorRows rows(tensor);
-  bool has_zero = false;
   if (quantizer.range == IntegerRange{1, true, false}) {
-    for (std::size_t part = 0; part < rows.count() && !has_zero; ++part) {
-      const auto found = codes_of(rows.part(part), source, quantizer.parameters, *at);
-      if (!found) return "is of a constant that holds NaN";
-      has_zero = std::ranges::find(*found, 0) != found->end();
+    const auto has_zero = has_zero_code(tensor, rows, source, quantizer);
+    if (!has_zero) return "is of a constant that holds NaN";
+    if (*has_zero) {
+      quantizer.op = "Quant";  // whatever the metadata say
+      quantizer.range = {2, true, true};
     }
-    at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
-  }
-  if (has_zero) {
-    quantizer.op = "Quant";  // whatever the metadata say
-    quantizer.range = {2, true, true};
   }
 
   const bool is_bipolar_quant = quantizer.op == "BipolarQuant";
@@ -218,18 +252,13 @@ Why QcdqReader::constant(const Node& node, const Tensor& tensor, const std::vect
     const Tensor piece = rows.part(part);
     const auto codes = codes_of(piece, source, quantizer.parameters, *at);
     if (!codes) return "is of a constant that holds NaN";
-    std::vector<float> values;
-    if (source.quantize) values = piece.to_floats();
-    const bool computes = values.empty();
-    for (std::size_t i = 0; i < codes->size(); ++i) {
-      const auto [scale, zero] = next_parameters(for_values);
-      if (computes)
-        values.push_back(input_of(static_cast<float>((*codes)[i]), scale, zero, is_bipolar_quant));
-    }
+    std::vector<float> values = source.quantize
+                                    ? piece.to_floats()
+                                    : inputs_of(*codes, quantizer.parameters, is_bipolar_quant, for_values);
     const auto made = check.all(values, piece.shape(), rows.parameters(quantizer.parameters, part));
     if (!made.ok()) return made.failure().message;
     for (std::size_t i = 0; i < codes->size(); ++i) {
-      const auto [scale, zero] = next_parameters(for_checks);
+      const auto [scale, zero] = next_parameters(quantizer.parameters, for_checks);
       const auto code = static_cast<float>((*codes)[i]);
       const float value = (code - zero) * scale;
       if (made.value().values[i] == value && made.value().integers[i] == static_cast<double>(code)) continue;
@@ -251,13 +280,7 @@ Why QcdqReader::constant(const Node& node, const Tensor& tensor, const std::vect
   if (!changed.empty()) {
     values = Tensor::floats(tensor.shape(), changed);
   } else if (!source.quantize) {
-    values =
-        Tensor::in_parts(graph::ElementType::kFloat, tensor.shape(),
-                         [tensor, source, quantizer](std::uint64_t first, std::span<std::byte> to) {
-                           usual_values(tensor, source, quantizer, first / sizeof(float),
-                                        {reinterpret_cast<float*>(to.data()), to.size() / sizeof(float)});
-                         });
-    if (tensor.size() < TensorRows::kLeastCut) values.bytes();
+    values = usual_constant(tensor, source, quantizer);
   }
   emit_constant(node, values, shape, quantizer);
   return {};

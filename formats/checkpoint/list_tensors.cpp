@@ -47,6 +47,41 @@ Result<ModelFileKind> kind_of_zip(std::span<const std::byte> file) {
       quote_text(members.value().front().name)};
 }
 
+/// The file's kind by its first bytes and name; of an archive, by its members.
+Result<DetectedFile> detect(const MappedFile& file) {
+  const std::span<const std::byte> bytes = file.bytes();
+  DetectedFile detected =
+      detect_model_file(bytes.first(std::min(bytes.size(), kStart)), lower_extension(file.path()));
+  if (detected.kind == ModelFileKind::kUnknown && looks_like_onnx(bytes))
+    detected.kind = ModelFileKind::kOnnx;
+  if (detected.kind != ModelFileKind::kZip) return detected;
+  const Result<ModelFileKind> kind = kind_of_zip(bytes);
+  if (!kind.ok()) return kind.failure();
+  detected.kind = kind.value();
+  return detected;
+}
+
+Result<FileListing> with_kind(std::string_view kind, Result<TensorListing> listing) {
+  if (!listing.ok()) return listing.failure();
+  return FileListing{std::move(listing.value()), kind, {}};
+}
+
+/// Precondition: the kind is one that holds tensors.
+Result<FileListing> list_kind(ModelFileKind kind, std::span<const std::byte> bytes, const std::string& key,
+                              const std::string& stem) {
+  switch (kind) {
+    case ModelFileKind::kSafetensors: return with_kind("safetensors", list_safetensors(bytes));
+    case ModelFileKind::kTorch: return with_kind("pytorch", list_torch_checkpoint(bytes, {.key = key}));
+    case ModelFileKind::kNpy: return with_kind("npy", list_npy(bytes, stem));
+    case ModelFileKind::kNpz: return with_kind("npz", list_npz(bytes));
+    case ModelFileKind::kOnnx: return with_kind("onnx", list_onnx_weights(bytes));
+    default: break;
+  }
+  Result<GgufModel> model = read_gguf_model(bytes);
+  if (!model.ok()) return model.failure();
+  return FileListing{std::move(model.value().listing), "gguf", std::move(model.value().files)};
+}
+
 }  // namespace
 
 std::string lower_extension(const std::filesystem::path& path) {
@@ -60,65 +95,29 @@ std::string expected_inputs(std::string_view also) {
 }
 
 Result<FileListing> list_tensors(const MappedFile& file, const std::string& key, std::string_view also) {
-  const std::span<const std::byte> bytes = file.bytes();
   const std::string subject = quote_text(file.path().native());
   const auto failed = [&](const Failure& failure) { return Failure{subject + ": " + failure.message}; };
-  DetectedFile detected =
-      detect_model_file(bytes.first(std::min(bytes.size(), kStart)), lower_extension(file.path()));
-  if (detected.kind == ModelFileKind::kUnknown && looks_like_onnx(bytes))
-    detected.kind = ModelFileKind::kOnnx;
-  if (detected.kind == ModelFileKind::kZip) {
-    const Result<ModelFileKind> kind = kind_of_zip(bytes);
-    if (!kind.ok()) return failed(kind.failure());
-    detected.kind = kind.value();
-  }
-  const std::string stem = file.path().stem().string();
-  Result<TensorListing> listing = TensorListing{};
-  std::string_view kind;
-  std::vector<MadeFile> files;
+  const Result<DetectedFile> found = detect(file);
+  if (!found.ok()) return failed(found.failure());
+  const DetectedFile& detected = found.value();
   switch (detected.kind) {
-    case ModelFileKind::kSafetensors:
-      kind = "safetensors";
-      listing = list_safetensors(bytes);
-      break;
-    case ModelFileKind::kTorch:
-      kind = "pytorch";
-      listing = list_torch_checkpoint(bytes, {.key = key});
-      break;
-    case ModelFileKind::kNpy:
-      kind = "npy";
-      listing = list_npy(bytes, stem);
-      break;
-    case ModelFileKind::kNpz:
-      kind = "npz";
-      listing = list_npz(bytes);
-      break;
-    case ModelFileKind::kOnnx:
-      kind = "onnx";
-      listing = list_onnx_weights(bytes);
-      break;
-    case ModelFileKind::kGguf: {
-      kind = "gguf";
-      Result<GgufModel> model = read_gguf_model(bytes);
-      if (!model.ok()) return failed(model.failure());
-      listing = std::move(model.value().listing);
-      files = std::move(model.value().files);
-      break;
-    }
     case ModelFileKind::kZip:
     case ModelFileKind::kJson:
     case ModelFileKind::kOther:
     case ModelFileKind::kUnknown:
       return Failure{subject + " is " + detected.what + "; " + expected_inputs(also)};
+    default: break;
   }
+  const std::string stem = file.path().stem().string();
+  Result<FileListing> listing = list_kind(detected.kind, file.bytes(), key, stem);
   if (!listing.ok()) return failed(listing.failure());
   if (!key.empty() && detected.kind != ModelFileKind::kTorch)
     return Failure{subject + ": --key " + quote_text(key) +
                    " picks an entry of a PyTorch file, but this is " + detected.what};
-  for (StoredTensor& tensor : listing.value().tensors) {
+  for (StoredTensor& tensor : listing.value().listing.tensors) {
     if (tensor.name.empty()) tensor.name = stem;  // a file that is one tensor
   }
-  return FileListing{std::move(listing.value()), kind, std::move(files)};
+  return listing;
 }
 
 }  // namespace crumb

@@ -319,7 +319,45 @@ Result<StoredTensor> TorchTensors::parameters(PickleId id, const char* what,
   return *std::move(made);
 }
 
-/// (storage, offset, size, stride, (scheme, scale, zero point) or (scheme, scales, zero points, axis), ...)
+/// Reads scale and zero point of (scheme, scale, zero point), or scales, zero points and their axis of (scheme, scales, zero
+/// points, axis). A Failure where it is neither.
+std::optional<Failure> TorchTensors::read_quantizer(const std::vector<PickleId>& quantizer,
+                                                    AffineCodes& affine) const {
+  const TorchGlobal* const scheme = quantizer.empty() ? nullptr : role_of(quantizer[0]);
+  const std::string_view name = scheme != nullptr ? scheme->name : "";
+  if (name == "torch.per_tensor_affine" && quantizer.size() == 3) {
+    if (!tree_.is(quantizer[1], PickleKind::kFloat) || !tree_.is(quantizer[2], PickleKind::kInt))
+      return damaged("a quantized tensor's scale or zero point is no number");
+    affine.scale = static_cast<float>(tree_.real(quantizer[1]));
+    affine.zero = tree_.integer(quantizer[2]);
+    return {};
+  }
+  if (!name.starts_with("torch.per_channel_affine") || quantizer.size() != 4)
+    return damaged("a quantized tensor's scheme is " +
+                   (name.empty() ? std::string("none") : quote_text(name)) + " of " +
+                   std::to_string(quantizer.size()) + " values");
+  Result<StoredTensor> scales = parameters(quantizer[1], "scales", {DType::kF64, DType::kF32});
+  if (!scales.ok()) return scales.failure();
+  Result<StoredTensor> zeros =
+      parameters(quantizer[2], "zero points", {DType::kI64, DType::kI32, DType::kF32});
+  if (!zeros.ok()) return zeros.failure();
+  const std::vector<std::uint64_t>& shape = affine.codes.shape;
+  const std::int64_t axis =
+      tree_.is(quantizer[3], PickleKind::kInt) ? tree_.integer(quantizer[3]) : std::int64_t{-1};
+  if (axis < 0 || static_cast<std::uint64_t>(axis) >= shape.size())
+    return damaged("a quantized tensor's axis is none of " + shape_text(shape));
+  const std::uint64_t channels = shape[static_cast<std::size_t>(axis)];
+  if (scales.value().shape[0] != channels || zeros.value().shape[0] != channels)
+    return damaged("a quantized tensor of " + std::to_string(channels) + " channels has " +
+                   std::to_string(scales.value().shape[0]) + " scales and " +
+                   std::to_string(zeros.value().shape[0]) + " zero points");
+  affine.axis = static_cast<std::size_t>(axis);
+  affine.scales = std::move(scales.value());
+  affine.zeros = std::move(zeros.value());
+  return {};
+}
+
+/// (storage, offset, size, stride, quantizer, ...)
 Result<TorchTensor> TorchTensors::rebuild_quantized(const std::vector<PickleId>& values) const {
   if (values.size() < 5)
     return damaged("a quantized tensor is made from " + std::to_string(values.size()) + " values");
@@ -334,46 +372,14 @@ Result<TorchTensor> TorchTensors::rebuild_quantized(const std::vector<PickleId>&
   auto affine = std::make_shared<AffineCodes>();
   affine->codes = std::move(placed.value());
   affine->codes.dtype = *storage.type->codes;
-  const std::vector<std::uint64_t>& shape = affine->codes.shape;
-  const Result<std::uint64_t> bytes = tensor_byte_size(affine->codes.dtype, shape);
+  const Result<std::uint64_t> bytes = tensor_byte_size(affine->codes.dtype, affine->codes.shape);
   if (!bytes.ok()) return bytes.failure();
   take_checksum(affine->codes, bytes.value(), storage.member->crc);
-
   if (!tree_.is(values[4], PickleKind::kTuple)) return damaged("a quantized tensor has no quantizer");
-  const std::vector<PickleId> quantizer = arguments(values[4]);
-  const TorchGlobal* const scheme = quantizer.empty() ? nullptr : role_of(quantizer[0]);
-  const std::string_view name = scheme != nullptr ? scheme->name : "";
-  if (name == "torch.per_tensor_affine" && quantizer.size() == 3) {
-    if (!tree_.is(quantizer[1], PickleKind::kFloat) || !tree_.is(quantizer[2], PickleKind::kInt))
-      return damaged("a quantized tensor's scale or zero point is no number");
-    affine->scale = static_cast<float>(tree_.real(quantizer[1]));
-    affine->zero = tree_.integer(quantizer[2]);
-  } else if (name.starts_with("torch.per_channel_affine") && quantizer.size() == 4) {
-    Result<StoredTensor> scales = parameters(quantizer[1], "scales", {DType::kF64, DType::kF32});
-    if (!scales.ok()) return scales.failure();
-    Result<StoredTensor> zeros =
-        parameters(quantizer[2], "zero points", {DType::kI64, DType::kI32, DType::kF32});
-    if (!zeros.ok()) return zeros.failure();
-    const std::int64_t axis =
-        tree_.is(quantizer[3], PickleKind::kInt) ? tree_.integer(quantizer[3]) : std::int64_t{-1};
-    if (axis < 0 || static_cast<std::uint64_t>(axis) >= shape.size())
-      return damaged("a quantized tensor's axis is none of " + shape_text(shape));
-    const std::uint64_t channels = shape[static_cast<std::size_t>(axis)];
-    if (scales.value().shape[0] != channels || zeros.value().shape[0] != channels)
-      return damaged("a quantized tensor of " + std::to_string(channels) + " channels has " +
-                     std::to_string(scales.value().shape[0]) + " scales and " +
-                     std::to_string(zeros.value().shape[0]) + " zero points");
-    affine->axis = static_cast<std::size_t>(axis);
-    affine->scales = std::move(scales.value());
-    affine->zeros = std::move(zeros.value());
-  } else {
-    return damaged("a quantized tensor's scheme is " +
-                   (name.empty() ? std::string("none") : quote_text(name)) + " of " +
-                   std::to_string(quantizer.size()) + " values");
-  }
+  if (auto failure = read_quantizer(arguments(values[4]), *affine)) return *failure;
   StoredTensor tensor;
   tensor.dtype = DType::kF32;
-  tensor.shape = shape;
+  tensor.shape = affine->codes.shape;
   const Result<std::uint64_t> floats = tensor_byte_size(tensor.dtype, tensor.shape);
   if (!floats.ok()) return floats.failure();
   tensor.place.offset = affine->codes.place.offset;

@@ -41,6 +41,7 @@ class TorchTensors {
   Result<TorchTensor> tensor(PickleId id, bool may_be_quantized) const;
   Result<TorchTensor> rebuild(TorchRole role, const std::vector<PickleId>& arguments) const;
   Result<TorchTensor> rebuild_quantized(const std::vector<PickleId>& arguments) const;
+  std::optional<Failure> read_quantizer(const std::vector<PickleId>& quantizer, AffineCodes& affine) const;
   Result<StoredTensor> place(const Storage& storage, std::uint64_t element_bytes,
                              const std::vector<PickleId>& arguments) const;
   Result<StoredTensor> parameters(PickleId id, const char* what, std::initializer_list<DType> types) const;

@@ -108,8 +108,10 @@ onnx::TensorProto to_proto(const std::string& name, const Tensor& tensor) {
   return proto;
 }
 
-onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
-  onnx::ModelProto model;
+namespace {
+
+/// Operator sets, metadata and certificates.
+void add_head(const Graph& graph, onnx::ModelProto& model) {
   model.set_ir_version(ir_version_of(graph));
   model.set_producer_name("crumb");
   // The default domain first: tools that read opset_import[0] take it for ONNX's.
@@ -131,27 +133,26 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
     if (key != kAccumulatorKey) say(key, value);
   }
   if (const auto certificates = certificates_text(graph)) say(kAccumulatorKey, *certificates);
-  onnx::GraphProto& proto = *model.mutable_graph();
-  proto.set_name(graph.name.empty() ? "graph" : graph.name);
-  const auto add_value = [&](const std::string& name, onnx::ValueInfoProto& info) {
-    info.set_name(name);
-    if (const Value* value = graph.find(name)) set_type(*value, info);
-  };
-  for (const std::string& input : graph.inputs) add_value(input, *proto.add_input());
-  for (const std::string& output : graph.outputs) add_value(output, *proto.add_output());
+}
+
+void set_info(const std::string& name, const Value& value, onnx::ValueInfoProto& info) {
+  info.set_name(name);
+  set_type(value, info);
+}
+
+void add_value(const Graph& graph, const std::string& name, onnx::ValueInfoProto& info) {
+  info.set_name(name);
+  if (const Value* value = graph.find(name)) set_type(*value, info);
+}
+
+void add_constants(const Graph& graph, const ToProtoOptions& options, onnx::GraphProto& proto) {
   for (const auto& [name, tensor] : graph.initializers) {
-    if (options.states_initializers) {
-      onnx::ValueInfoProto& info = *proto.add_value_info();
-      info.set_name(name);
-      set_type(value_of(tensor), info);
-    }
+    if (options.states_initializers) set_info(name, value_of(tensor), *proto.add_value_info());
     if (options.without_initializers) continue;
     if (options.most_elements < 0 || tensor.size() <= options.most_elements) {
       *proto.add_initializer() = to_proto(name, tensor);
     } else {
-      onnx::ValueInfoProto& info = *proto.add_input();
-      info.set_name(name);
-      set_type(value_of(tensor), info);
+      set_info(name, value_of(tensor), *proto.add_input());
     }
   }
   for (const auto& [name, constant] : graph.quantized) {
@@ -159,19 +160,22 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
       throw Error("the constant " + quote_text(name) +
                   " is kept as codes, which ONNX has no place for: lower " + "it to a quantizer first");
     }
-    onnx::ValueInfoProto& info = *proto.add_input();
-    info.set_name(name);
     const auto shape = constant.shape();
-    set_type({.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())}, info);
+    set_info(name, {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())},
+             *proto.add_input());
   }
-  for (const Node& node : graph.nodes) add_node(node, options, proto);
+}
+
+/// Types of values between nodes, and annotations of all.
+void add_values(const Graph& graph, onnx::GraphProto& proto) {
   const auto is_boundary = [&](const std::string& name) {
     return graph.initializers.contains(name) || graph.quantized.contains(name) ||
            std::ranges::find(graph.inputs, name) != graph.inputs.end() ||
            std::ranges::find(graph.outputs, name) != graph.outputs.end();
   };
   for (const auto& [name, value] : graph.values) {
-    if (value.type != ElementType::kUnknown && !is_boundary(name)) add_value(name, *proto.add_value_info());
+    if (value.type != ElementType::kUnknown && !is_boundary(name))
+      add_value(graph, name, *proto.add_value_info());
     if (value.annotations.empty()) continue;
     auto* annotation = proto.add_quantization_annotation();
     annotation->set_tensor_name(name);
@@ -181,6 +185,20 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
       entry->set_value(text);
     }
   }
+}
+
+}  // namespace
+
+onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
+  onnx::ModelProto model;
+  add_head(graph, model);
+  onnx::GraphProto& proto = *model.mutable_graph();
+  proto.set_name(graph.name.empty() ? "graph" : graph.name);
+  for (const std::string& input : graph.inputs) add_value(graph, input, *proto.add_input());
+  for (const std::string& output : graph.outputs) add_value(graph, output, *proto.add_output());
+  add_constants(graph, options, proto);
+  for (const Node& node : graph.nodes) add_node(node, options, proto);
+  add_values(graph, proto);
   return model;
 }
 

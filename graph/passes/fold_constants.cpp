@@ -20,10 +20,8 @@ bool must_stay(const Node& node) {
   return node.domain == kOnnxDomain && (node.op == "QuantizeLinear" || node.op == "DequantizeLinear");
 }
 
-}  // namespace
-
-Graph fold_constants(Graph graph, const Engine& engine) {
-  graph = infer_shapes(sorted(std::move(graph)));
+/// Shapes that are known become constants without their nodes.
+void fold_shapes(Graph& graph) {
   for (const Node& node : graph.nodes) {
     if (auto shape = shape_made_by(graph, node))
       graph.initializers.insert_or_assign(node.outputs[0], std::move(*shape));
@@ -31,8 +29,10 @@ Graph fold_constants(Graph graph, const Engine& engine) {
   std::erase_if(graph.nodes, [&](const Node& node) {
     return !node.outputs.empty() && graph.initializers.contains(node.outputs[0]);
   });
+}
 
-  // One graph of all that can be computed, whose outputs are the new constants.
+/// One graph of all that constants alone decide, whose outputs are the new constants.
+Graph constant_part(const Graph& graph, const Engine& engine) {
   Graph work{.name = "constants", .opsets = graph.opsets};
   std::set<std::string> made;
   const auto is_constant = [&](const std::string& value) {
@@ -52,12 +52,12 @@ Graph fold_constants(Graph graph, const Engine& engine) {
       if (const Tensor* constant = graph.constant(value)) work.initializers.emplace(value, *constant);
     }
   }
-  if (work.nodes.empty()) return tidy(std::move(graph));
   work.outputs.assign(made.begin(), made.end());
-  std::map<std::string, Tensor> results;
-  const std::vector<Tensor> computed = engine.prepare(work)->run({});
-  for (std::size_t i = 0; i < computed.size(); ++i) results.emplace(work.outputs[i], computed[i]);
+  return work;
+}
 
+/// How many bytes more than its inputs a node's outputs take.
+std::int64_t growth_of(const Graph& graph, const Node& node, const std::map<std::string, Tensor>& results) {
   const auto bytes_of = [&](const std::string& value) -> std::int64_t {
     if (const auto found = results.find(value); found != results.end()) {
       return static_cast<std::int64_t>(found->second.byte_count());
@@ -65,12 +65,25 @@ Graph fold_constants(Graph graph, const Engine& engine) {
     const Tensor* constant = graph.constant(value);
     return constant ? static_cast<std::int64_t>(constant->byte_count()) : 0;
   };
+  std::int64_t growth = 0;
+  for (const std::string& value : node.outputs) growth += bytes_of(value);
+  for (const std::string& value : node.inputs) growth -= bytes_of(value);
+  return growth;
+}
+
+}  // namespace
+
+Graph fold_constants(Graph graph, const Engine& engine) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  fold_shapes(graph);
+  const Graph work = constant_part(graph, engine);
+  if (work.nodes.empty()) return tidy(std::move(graph));
+  std::map<std::string, Tensor> results;
+  const std::vector<Tensor> computed = engine.prepare(work)->run({});
+  for (std::size_t i = 0; i < computed.size(); ++i) results.emplace(work.outputs[i], computed[i]);
   std::set<std::string> folded;
   for (const Node& node : work.nodes) {
-    std::int64_t growth = 0;
-    for (const std::string& value : node.outputs) growth += bytes_of(value);
-    for (const std::string& value : node.inputs) growth -= bytes_of(value);
-    if (growth > kMostGrowth && node.op != "Constant") continue;
+    if (node.op != "Constant" && growth_of(graph, node, results) > kMostGrowth) continue;
     for (const std::string& value : node.outputs) {
       if (value.empty()) continue;
       folded.insert(value);

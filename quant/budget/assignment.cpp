@@ -204,9 +204,12 @@ class AssignmentSearch {
     return turns;
   }
 
-  void combine(const Relaxation& relaxed) {
-    const std::vector<Turn> turns = turns_of(relaxed);
-    // What the turns that are still to come can change the cost by.
+  /// By turn: what that one and those behind it can change the cost by.
+  struct CostReach {
+    std::vector<int64_t> least, most;
+  };
+
+  static CostReach cost_reach(const std::vector<Turn>& turns) {
     std::vector<int64_t> least(turns.size() + 1, 0), most(turns.size() + 1, 0);
     for (size_t t = turns.size(); t-- > 0;) {
       int64_t low = 0, high = 0;
@@ -217,6 +220,21 @@ class AssignmentSearch {
       least[t] = least[t + 1] + low;
       most[t] = most[t + 1] + high;
     }
+    return {std::move(least), std::move(most)};
+  }
+
+  /// The choice that changes the base by the nodes that lead to `last`.
+  void take(const Relaxation& relaxed, const std::vector<Node>& nodes, uint32_t last) {
+    std::vector<uint32_t> places = relaxed.base;
+    for (uint32_t node = last; node != kNoNode; node = nodes[node].before)
+      places[nodes[node].item] = nodes[node].place;
+    best_.clear();
+    for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
+  }
+
+  void combine(const Relaxation& relaxed) {
+    const std::vector<Turn> turns = turns_of(relaxed);
+    const CostReach reach = cost_reach(turns);
     std::vector<Node> nodes;
     std::vector<State> states{{0, 0, 0, kNoNode}}, made;
     double dropped = std::numeric_limits<double>::infinity();  // the least regret of what was left out
@@ -224,8 +242,8 @@ class AssignmentSearch {
     for (size_t t = 0; t < turns.size(); ++t) {
       made.clear();
       const auto keep = [&](const State& state) {
-        if (state.cost + least[t + 1] > relaxed.slack) return false;
-        const int64_t unused = relaxed.slack - state.cost - most[t + 1];
+        if (state.cost + reach.least[t + 1] > relaxed.slack) return false;
+        const int64_t unused = relaxed.slack - state.cost - reach.most[t + 1];
         const double waste = unused > 0 ? relaxed.price * static_cast<double>(unused) : 0;
         return !hopeless(relaxed.bound + state.regret + waste);
       };
@@ -261,13 +279,7 @@ class AssignmentSearch {
         break;
       }
     }
-    if (best) {
-      std::vector<uint32_t> places = relaxed.base;
-      for (uint32_t node = best->node; node != kNoNode; node = nodes[node].before)
-        places[nodes[node].item] = nodes[node].place;
-      best_.clear();
-      for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
-    }
+    if (best) take(relaxed, nodes, best->node);
     if (!hopeless(relaxed.bound + dropped)) bound_ = std::min(bound_, relaxed.bound + dropped);
   }
 

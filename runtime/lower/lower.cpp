@@ -6,12 +6,12 @@
 #include <optional>
 #include <set>
 
-#include "base/threads/parallel.h"
 #include "graph/weighted_product.h"
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
 #include "runtime/lower/domain.h"
 #include "runtime/lower/follow.h"
+#include "runtime/lower/step_functions.h"
 
 namespace crumb::runtime {
 namespace {
@@ -258,56 +258,40 @@ class Lowering {
   void emit_thresholds(const Node& node, const Coded& x, IntegerWeight w, const Chain& chain,
                        const FollowedChain& found, std::vector<std::int32_t>& least,
                        std::vector<std::int32_t>& most) {
-    const auto steps = static_cast<std::size_t>(found.quantizer.steps());
-    const std::size_t outputs = w.outputs();
-    std::vector<std::int32_t> thresholds(outputs * steps);
-    std::vector<double> lines(5 * outputs, 0);
-    parallel_for(outputs, 8, 0, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t c = begin; c < end; ++c) {
-        if (chain.falls(c)) {
-          const std::int32_t low = least[c];
-          least[c] = -most[c];
-          most[c] = -low;
-          for (std::size_t k = 0; k < w.terms(); ++k) {
-            std::int16_t& weight = w.integers[c * w.terms() + k];
-            weight = static_cast<std::int16_t>(-weight);
-          }
-        }
-        const auto own = chain.thresholds(c, least[c], most[c], found.quantizer);
-        std::ranges::copy(own, thresholds.begin() + static_cast<std::ptrdiff_t>(c * steps));
-        const auto line = found.quantizer.bipolar ? std::nullopt : integer::line_of(own);
-        if (!line) continue;
-        const double numbers[] = {line->slope, line->offset, line->least, line->most, line->magic};
-        for (std::size_t i = 0; i < std::size(numbers); ++i) lines[i * outputs + c] = numbers[i];
-      }
-    });
-    const auto magics = std::span(lines).subspan(4 * outputs);
-    const auto is_line = [](double magic) { return magic != 0; };
-    const bool all_lines = std::ranges::all_of(magics, is_line),
-               any_lines = std::ranges::any_of(magics, is_line);
-    const Node& quantizer = from_.nodes[*found.quantizer_node];
-    const bool is_linear = quantizer.is("QuantizeLinear");
+    const StepFunctions functions = step_functions(chain, found.quantizer, w, least, most);
     Node made = product_node(node, x, w, least, most);
-    const auto channels = static_cast<std::int64_t>(outputs);
+    const auto channels = static_cast<std::int64_t>(w.outputs());
     made.inputs.insert(made.inputs.end(), {"", "", "", ""});
-    if (!all_lines) {
-      made.inputs[4] =
-          add(node.name + ".thresholds",
-              tensor_of(ElementType::kInt32, {channels, static_cast<std::int64_t>(steps)}, thresholds));
+    if (!functions.all_lines()) {
+      made.inputs[4] = add(node.name + ".thresholds",
+                           tensor_of(ElementType::kInt32, {channels, std::int64_t{found.quantizer.steps()}},
+                                     functions.thresholds));
     }
-    if (any_lines)
-      made.inputs[5] = add(node.name + ".lines", tensor_of(ElementType::kDouble, {5, channels}, lines));
-    const ElementType type = type_of(found.quantizer);
+    if (functions.any_lines())
+      made.inputs[5] =
+          add(node.name + ".lines", tensor_of(ElementType::kDouble, {5, channels}, functions.lines));
     made.attributes["low"] = std::int64_t{found.quantizer.low};
     made.attributes["bipolar"] = std::int64_t{found.quantizer.bipolar};
-    made.attributes["type"] = std::int64_t{graph::onnx_number(type)};
+    made.attributes["type"] = std::int64_t{graph::onnx_number(type_of(found.quantizer))};
+    emit_with_moves(std::move(made), found);
+    for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
+    for (const std::size_t move : found.moves) done_[move] = true;
+    done_[*found.quantizer_node] = true;
+    made_.thresholds.push_back(node.name);
+  }
+
+  /// Adds a product that makes codes, and behind it the moves of its chain.
+  void emit_with_moves(Node product, const FollowedChain& found) {
+    const Node& quantizer = from_.nodes[*found.quantizer_node];
+    const bool is_linear = quantizer.is("QuantizeLinear");
+    const ElementType type = type_of(found.quantizer);
     // QuantizeLinear's output are codes; behind Quant the codes get a name.
     const std::string& value = quantizer.outputs[0];
     const std::string codes = is_linear ? value : fresh(value + ".codes");
     std::string now = found.moves.empty() ? codes : fresh(value + ".sums");
-    made.outputs = {now};
+    product.outputs = {now};
     know(now, type, {});
-    made_.graph.nodes.push_back(std::move(made));
+    made_.graph.nodes.push_back(std::move(product));
     for (const std::size_t move : found.moves) {
       Node moved = from_.nodes[move];
       moved.inputs[0] = now;
@@ -316,14 +300,9 @@ class Lowering {
       know(now, type, {});
       made_.graph.nodes.push_back(std::move(moved));
     }
-    if (!is_linear) {
-      know(codes, type, value);
-      coded_[value] = {.codes = codes, .quantizer = found.quantizer, .type = type};
-    }
-    for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
-    for (const std::size_t move : found.moves) done_[move] = true;
-    done_[*found.quantizer_node] = true;
-    made_.thresholds.push_back(node.name);
+    if (is_linear) return;
+    know(codes, type, value);
+    coded_[value] = {.codes = codes, .quantizer = found.quantizer, .type = type};
   }
 
   // Codes.

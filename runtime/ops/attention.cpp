@@ -151,14 +151,66 @@ struct AttentionFacts {
   float softcap;
 };
 
+/// The first three inputs. Fails where they, or a past of only one of keys and values, do not go together.
+struct AttentionInputs {
+  Heads q, k, v;
+
+  static AttentionInputs of(const Call& call, const AttentionFacts& facts) {
+    AttentionInputs made{heads_of(call, 0, facts.query_heads), heads_of(call, 1, facts.kv_heads),
+                         heads_of(call, 2, facts.kv_heads)};
+    const auto& [q, k, v] = made;
+    const bool fits = q.batch == k.batch && q.batch == v.batch && q.depth == k.depth && k.heads == v.heads &&
+                      k.rows == v.rows && k.heads > 0 && q.heads % k.heads == 0 && q.depth > 0;
+    if (!fits || call.has(4) != call.has(5))
+      call.fail("its inputs do not go together: " + text_of(call.in(0)) + ", " + text_of(call.in(1)) + ", " +
+                text_of(call.in(2)) + (fits ? ", and one of past_key and past_value" : ""));
+    return made;
+  }
+};
+
+/// Puts the keys and values behind those of the session's cache, and reads all of them. What is returned holds them.
+std::array<CachedRows::Reading, 2> take_from_cache(const Call& call, KeyCache& cache, const Heads& k,
+                                                   const Heads& v, Attention& a) {
+  try {
+    cache.append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
+  } catch (const Stopped&) {
+    throw;
+  } catch (const Error& error) {
+    call.fail(error.what());
+  }
+  std::array<CachedRows::Reading, 2> read{cache.keys(call.threads()), cache.values(call.threads())};
+  a.k = read[0].rows;
+  a.v = read[1].rows;
+  a.finite = cache.finite();
+  return read;
+}
+
+/// Makes the output as the queries lie, and the scores where they are wanted.
+void make_outputs(Call& call, Attention& a) {
+  const ElementType type = call.in(0).type();
+  const auto [batch, heads, queries, depth] = std::array<std::int64_t, 4>{
+      static_cast<std::int64_t>(a.batch), static_cast<std::int64_t>(a.heads),
+      static_cast<std::int64_t>(a.queries), static_cast<std::int64_t>(a.value_depth)};
+  if (call.in(0).rank() == 4) {
+    a.y = call.make(0, type, {batch, heads, queries, depth}).writable<float>().data();
+    a.y_row = a.value_depth;
+    a.y_head = a.queries * a.value_depth;
+  } else {
+    const auto width = checked::narrow<std::int64_t>(checked::multiply(a.heads, a.value_depth));
+    if (!width) call.fail("its output is too large");
+    a.y = call.make(0, type, {batch, queries, *width}).writable<float>().data();
+    a.y_head = a.value_depth;
+    a.y_row = a.heads * a.value_depth;
+  }
+  a.y_batch = a.queries * a.heads * a.value_depth;
+  if (3 < call.outputs() && call.wants(3)) {
+    const auto count = static_cast<std::int64_t>(a.keys);
+    a.scores = call.make(3, type, {batch, heads, queries, count}).writable<float>().data();
+  }
+}
+
 void attend_to(Call& call, const AttentionFacts& facts) {
-  const Heads q = heads_of(call, 0, facts.query_heads);
-  const Heads k = heads_of(call, 1, facts.kv_heads), v = heads_of(call, 2, facts.kv_heads);
-  const bool fits = q.batch == k.batch && q.batch == v.batch && q.depth == k.depth && k.heads == v.heads &&
-                    k.rows == v.rows && k.heads > 0 && q.heads % k.heads == 0 && q.depth > 0;
-  if (!fits || call.has(4) != call.has(5))
-    call.fail("its inputs do not go together: " + text_of(call.in(0)) + ", " + text_of(call.in(1)) + ", " +
-              text_of(call.in(2)) + (fits ? ", and one of past_key and past_value" : ""));
+  const auto [q, k, v] = AttentionInputs::of(call, facts);
   const Kept keys = call.cache() ? appended(call, k, 1, 4, 1) : kept(call, k, 1, 4, 1);
   const Kept values = call.cache() ? appended(call, v, 2, 5, 2) : kept(call, v, 2, 5, 2);
   if (keys.all.rows != values.all.rows) call.fail("there are not as many values as keys");
@@ -177,21 +229,8 @@ void attend_to(Call& call, const AttentionFacts& facts) {
               .scale = facts.scale.value_or(1.0F / std::sqrt(static_cast<float>(q.depth))),
               .softcap = facts.softcap,
               .stage = static_cast<ScoreStage>(facts.stage)};
-  CachedRows::Reading cached_keys, cached_values;
-  if (KeyCache* const cache = call.cache()) {
-    try {
-      cache->append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
-    } catch (const Stopped&) {
-      throw;
-    } catch (const Error& error) {
-      call.fail(error.what());
-    }
-    cached_keys = cache->keys(call.threads());
-    cached_values = cache->values(call.threads());
-    a.k = cached_keys.rows;
-    a.v = cached_values.rows;
-    a.finite = cache->finite();
-  }
+  std::array<CachedRows::Reading, 2> cached;
+  if (KeyCache* const cache = call.cache()) cached = take_from_cache(call, *cache, k, v, a);
   if (call.has(3)) a.mask = mask_of(call, a);
   Ints counts;
   if (call.has(6)) {
@@ -201,26 +240,7 @@ void attend_to(Call& call, const AttentionFacts& facts) {
                 std::to_string(a.batch));
     a.key_counts = counts.data();
   }
-  const ElementType type = call.in(0).type();
-  const auto [batch, heads, queries, depth] =
-      std::array<std::int64_t, 4>{static_cast<std::int64_t>(q.batch), static_cast<std::int64_t>(q.heads),
-                                  static_cast<std::int64_t>(q.rows), static_cast<std::int64_t>(v.depth)};
-  if (call.in(0).rank() == 4) {
-    a.y = call.make(0, type, {batch, heads, queries, depth}).writable<float>().data();
-    a.y_row = v.depth;
-    a.y_head = q.rows * v.depth;
-  } else {
-    const auto width = checked::narrow<std::int64_t>(checked::multiply(q.heads, v.depth));
-    if (!width) call.fail("its output is too large");
-    a.y = call.make(0, type, {batch, queries, *width}).writable<float>().data();
-    a.y_head = v.depth;
-    a.y_row = q.heads * v.depth;
-  }
-  a.y_batch = q.rows * q.heads * v.depth;
-  if (3 < call.outputs() && call.wants(3)) {
-    const auto count = static_cast<std::int64_t>(a.keys);
-    a.scores = call.make(3, type, {batch, heads, queries, count}).writable<float>().data();
-  }
+  make_outputs(call, a);
   call.spend({a.batch, a.heads, a.queries, a.keys, a.depth});
   call.spend({a.batch, a.heads, a.queries, a.keys, a.value_depth});
   attend(a, call.threads());

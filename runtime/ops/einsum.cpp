@@ -91,11 +91,32 @@ std::size_t product(const Sizes& group) {
   return static_cast<std::size_t>(product_of(group.sizes, 0, group.sizes.size()));
 }
 
-void sum_products(Call& call, const Equation& equation) {
-  std::vector<Operand> operands;
+/// The operands of an equation, and what their labels mean.
+struct Operands {
+  std::vector<Operand> all;
   std::map<char, std::int64_t> sizes;
-  Labels order;  // in which they appear
-  std::size_t dots = 0;
+  Labels order;                   ///< in which labels appear
+  std::size_t ellipsis_axes = 0;  ///< the most that an operand's ellipsis stands for
+
+  std::ptrdiff_t count(char label) const {
+    std::ptrdiff_t found = 0;
+    for (const Operand& operand : all) found += std::ranges::count(operand.labels, label);
+    return found;
+  }
+};
+
+/// Adds the axis of an operand to what its label means. A label that one operand has twice walks the diagonal.
+void add_axis(const Call& call, char label, std::int64_t size, std::int64_t step, Operands& to) {
+  if (to.order.find(label) == std::string::npos) to.order += label;
+  std::int64_t& known = to.sizes.try_emplace(label, 1).first->second;
+  if (size != 1 && known != 1 && known != size)
+    call.fail("its inputs do not agree: " + std::to_string(known) + " and " + std::to_string(size));
+  if (size != 1) known = size;
+  to.all.back().steps[label] += size == 1 ? 0 : step;
+}
+
+Operands operands_of(const Call& call, const Equation& equation) {
+  Operands made;
   for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
     const std::string& word = equation.inputs[i];
     const Ints& shape = call.in(i).shape();
@@ -105,63 +126,65 @@ void sum_products(Call& call, const Equation& equation) {
         has_dots ? letters <= shape.size() && shape.size() - letters < 'A' : letters == shape.size();
     if (!fits) call.fail("its input " + text_of(call.in(i)) + " is not " + word);
     const std::size_t axes = shape.size() - letters;
-    if (has_dots) dots = std::max(dots, axes);
-    Operand& operand = operands.emplace_back();
+    if (has_dots) made.ellipsis_axes = std::max(made.ellipsis_axes, axes);
+    Operand& operand = made.all.emplace_back();
     operand.data = call.floats(i).data();
     operand.labels = labels_of(word, axes);
     const Ints steps = strides_of(shape);
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      const char label = operand.labels[axis];
-      if (order.find(label) == std::string::npos) order += label;
-      std::int64_t& size = sizes.try_emplace(label, 1).first->second;
-      if (shape[axis] != 1 && size != 1 && size != shape[axis])
-        call.fail("its inputs do not agree: " + std::to_string(size) + " and " + std::to_string(shape[axis]));
-      if (shape[axis] != 1) size = shape[axis];
-      operand.steps[label] +=
-          shape[axis] == 1 ? 0 : steps[axis];  // a label that is there twice: the diagonal
-    }
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      add_axis(call, operand.labels[axis], shape[axis], steps[axis], made);
   }
-  Labels output = labels_of(equation.output, dots);
-  if (!equation.has_output) {  // what is there once, in the order of the alphabet
-    for (const char label : order) {
-      std::ptrdiff_t count = 0;
-      for (const Operand& operand : operands) count += std::ranges::count(operand.labels, label);
-      if (count == 1 || label < 'A') output += label;
-    }
-    std::ranges::sort(output, [](char a, char b) { return a < 'A' && b < 'A' ? a > b : a < b; });
+  return made;
+}
+
+/// The labels of the output. Where the equation does not say them: those that appear once, in the order of the alphabet,
+/// behind those of the ellipsis.
+Labels output_of(const Equation& equation, const Operands& operands) {
+  Labels output = labels_of(equation.output, operands.ellipsis_axes);
+  if (equation.has_output) return output;
+  for (const char label : operands.order) {
+    if (operands.count(label) == 1 || label < 'A') output += label;
   }
+  std::ranges::sort(output, [](char a, char b) { return a < 'A' && b < 'A' ? a > b : a < b; });
+  return output;
+}
+
+/// Labels by what the product of matrices does with them: those of both operands and the output are `batch`, those of the
+/// output and the first `rows`, and the second `columns`; those that the output has not are `terms`.
+struct ProductLabels {
   Sizes batch, rows, columns, terms;
+};
+
+ProductLabels product_labels(const Call& call, const Operands& operands, const Labels& output) {
+  ProductLabels made;
   const auto add = [&](Sizes& to, char label) {
     to.labels += label;
-    to.sizes.push_back(sizes.at(label));
+    to.sizes.push_back(operands.sizes.at(label));
   };
   for (const char label : output) {
-    if (!sizes.contains(label) || std::ranges::count(output, label) > 1)
+    if (!operands.sizes.contains(label) || std::ranges::count(output, label) > 1)
       call.fail("its output has a label that is in no input, or one twice");
-    const bool in_first = operands[0].has(label), in_second = operands.size() > 1 && operands[1].has(label);
-    add(in_first && in_second ? batch : in_first ? rows : columns, label);
+    const bool in_first = operands.all[0].has(label),
+               in_second = operands.all.size() > 1 && operands.all[1].has(label);
+    add(in_first && in_second ? made.batch : in_first ? made.rows : made.columns, label);
   }
-  for (const char label : order) {
-    if (output.find(label) == std::string::npos) add(terms, label);
+  for (const char label : operands.order) {
+    if (output.find(label) == std::string::npos) add(made.terms, label);
   }
-  const std::vector<float> x = gathered(call, operands[0], {&batch, &rows, &terms});
-  const float one = 1;
-  const Operand ones{.labels = {}, .steps = {}, .data = &one};
-  const std::vector<float> w =
-      gathered(call, operands.size() > 1 ? operands[1] : ones, {&batch, &columns, &terms});
-  Ints shape, made_shape;
-  for (const Sizes* group : {&batch, &rows, &columns})
-    made_shape.insert(made_shape.end(), group->sizes.begin(), group->sizes.end());
-  const Labels made_labels = batch.labels + rows.labels + columns.labels;
-  const Ints made_steps = strides_of(made_shape);
-  Ints steps;
-  for (const char label : output) {
-    shape.push_back(sizes.at(label));
-    steps.push_back(made_steps[made_labels.find(label)]);
-  }
-  const std::size_t b = product(batch), m = product(rows), n = product(columns), k = product(terms);
+  return made;
+}
+
+/// [batch, rows, columns]: the products of x [batch, rows, terms] and w [batch, columns, terms].
+Array batched_product(const Call& call, const ProductLabels& by, const std::vector<float>& x,
+                      const std::vector<float>& w) {
+  Ints shape;
+  for (const Sizes* group : {&by.batch, &by.rows, &by.columns})
+    shape.insert(shape.end(), group->sizes.begin(), group->sizes.end());
+  const std::size_t b = product(by.batch), m = product(by.rows), n = product(by.columns),
+                    k = product(by.terms);
+  strides_of(shape);  // throws where it has too many elements
   call.spend({b, m, n, k});
-  Array made(ElementType::kFloat, made_shape);
+  Array made(ElementType::kFloat, shape);
   float* const y = made.writable<float>().data();
   for (std::size_t i = 0; i < b && made.size() > 0; ++i) {
     exact::multiply({.rows = m,
@@ -175,6 +198,27 @@ void sum_products(Call& call, const Equation& equation) {
                      .y_row = n},
                     call.threads());
   }
+  return made;
+}
+
+void sum_products(Call& call, const Equation& equation) {
+  const Operands operands = operands_of(call, equation);
+  const Labels output = output_of(equation, operands);
+  const ProductLabels by = product_labels(call, operands, output);
+  const std::vector<float> x = gathered(call, operands.all[0], {&by.batch, &by.rows, &by.terms});
+  const float one = 1;
+  const Operand ones{.labels = {}, .steps = {}, .data = &one};
+  const std::vector<float> w =
+      gathered(call, operands.all.size() > 1 ? operands.all[1] : ones, {&by.batch, &by.columns, &by.terms});
+  const Array made = batched_product(call, by, x, w);
+  const Labels made_labels = by.batch.labels + by.rows.labels + by.columns.labels;
+  const Ints made_steps = strides_of(made.shape());
+  Ints shape, steps;
+  for (const char label : output) {
+    shape.push_back(operands.sizes.at(label));
+    steps.push_back(made_steps[made_labels.find(label)]);
+  }
+  const float* const y = made.values<float>().data();
   float* to = call.make(0, call.in(0).type(), shape).writable<float>().data();
   for_places(shape, steps, 0, [&](std::int64_t at) { *to++ = y[at]; });
 }

@@ -93,6 +93,46 @@ std::vector<std::size_t> rows_of(const Ints& sizes, std::size_t outer, const F& 
   return rows;
 }
 
+/// The bytes that outer axes, phases, channels and a sample take, each as a stride of what is before.
+void lay_out_sample(const Call& call, const Last& last, Layout& g) {
+  const graph::Window& w = g.window;
+  g.phases = static_cast<std::size_t>(last.stride);
+  g.phase = (static_cast<std::size_t>(last.reach) + g.phases - 1) / g.phases;
+  checked::Size size = checked::multiply(g.phases, g.phase);
+  g.steps.resize(last.outer);
+  for (std::size_t i = last.outer; i-- > 0;) {
+    const std::int64_t reach = w.output[i] > 0 ? (w.output[i] - 1) * w.strides[i] + w.extent(i) : 0;
+    if (!size || *size > kMostSample) break;
+    g.steps[i] = static_cast<std::int64_t>(*size);
+    size = checked::multiply(*size, std::max(w.input[i] + w.begin[i], reach));
+  }
+  const checked::Size all = size ? checked::multiply(*size, g.channels) : size;
+  if (!all || *all > kMostSample) call.fail("its padding takes too much");
+  g.channel = *size;
+  g.sample = *all;
+}
+
+/// Where each weight's byte lies, from a window's first: in the order of the weights, channel, then tap.
+std::vector<std::size_t> terms_of(const Layout& g, const Last& last, std::size_t inputs, std::int64_t taps) {
+  const graph::Window& w = g.window;
+  std::vector<std::size_t> terms;
+  for (std::size_t c = 0; c < inputs; ++c) {
+    Ints k(w.axes(), 0);
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      auto at = static_cast<std::int64_t>(c * g.channel);
+      for (std::size_t i = 0; i < last.outer; ++i) at += k[i] * w.dilations[i] * g.steps[i];
+      const std::int64_t column = w.axes() > 0 ? k[last.outer] * last.dilation : 0;
+      at += column % last.stride * static_cast<std::int64_t>(g.phase) + column / last.stride;
+      terms.push_back(static_cast<std::size_t>(at));
+      for (std::size_t i = w.axes(); i-- > 0;) {
+        if (++k[i] < w.kernel[i]) break;
+        k[i] = 0;
+      }
+    }
+  }
+  return terms;
+}
+
 Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, const Array& x) {
   const auto outputs = static_cast<std::size_t>(weights[0]), inputs = static_cast<std::size_t>(weights[1]);
   if (x.rank() != static_cast<std::int64_t>(weights.size()) || groups == 0 || outputs % groups != 0 ||
@@ -109,45 +149,17 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   g.rows = static_cast<std::size_t>(product_of(w.output, 0, last.outer));
   g.width = static_cast<std::size_t>(last.output);
   g.places = g.rows * g.width;
-
-  g.phases = static_cast<std::size_t>(last.stride);
-  g.phase = (static_cast<std::size_t>(last.reach) + g.phases - 1) / g.phases;
-  checked::Size size = checked::multiply(g.phases, g.phase);
-  g.steps.resize(last.outer);
-  for (std::size_t i = last.outer; i-- > 0;) {
-    const std::int64_t reach = w.output[i] > 0 ? (w.output[i] - 1) * w.strides[i] + w.extent(i) : 0;
-    if (!size || *size > kMostSample) break;
-    g.steps[i] = static_cast<std::int64_t>(*size);
-    size = checked::multiply(*size, std::max(w.input[i] + w.begin[i], reach));
-  }
-  const checked::Size all = size ? checked::multiply(*size, g.channels) : size;
-  if (!all || *all > kMostSample) call.fail("its padding takes too much");
-  g.channel = *size;
-  g.sample = *all;
+  lay_out_sample(call, last, g);
 
   // The tables behind are as long as padding says: they must fit the memory that a run has.
   const std::int64_t taps = product_of(w.kernel, 0, w.axes());
-  const checked::Size places =
+  const checked::Size entries =
       checked::add(checked::add(g.rows, product_of(w.input, 0, last.outer)), checked::multiply(inputs, taps));
-  const checked::Size table_bytes = checked::multiply(places, sizeof(std::size_t));
+  const checked::Size table_bytes = checked::multiply(entries, sizeof(std::size_t));
   if (!table_bytes) call.fail("its padding takes too much");
   metered_memory(*table_bytes);
 
-  // Terms in the order of the weights: channel, then tap.
-  for (std::size_t c = 0; c < inputs; ++c) {
-    Ints k(w.axes(), 0);
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
-      auto at = static_cast<std::int64_t>(c * g.channel);
-      for (std::size_t i = 0; i < last.outer; ++i) at += k[i] * w.dilations[i] * g.steps[i];
-      const std::int64_t column = w.axes() > 0 ? k[last.outer] * last.dilation : 0;
-      at += column % last.stride * static_cast<std::int64_t>(g.phase) + column / last.stride;
-      g.terms.push_back(static_cast<std::size_t>(at));
-      for (std::size_t i = w.axes(); i-- > 0;) {
-        if (++k[i] < w.kernel[i]) break;
-        k[i] = 0;
-      }
-    }
-  }
+  g.terms = terms_of(g, last, inputs, taps);
   g.bases = rows_of(w.output, last.outer,
                     [&](std::size_t i, std::int64_t out) { return out * w.strides[i] * g.steps[i]; });
   g.input_width = static_cast<std::size_t>(last.input);

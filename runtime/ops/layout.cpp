@@ -250,8 +250,8 @@ Kernel slice(const NodeFacts& facts) {
   };
 }
 
-/// Where place `at` of an axis lies in an input of `size` elements; -1 for the constant.
-std::int64_t padded_place(std::int64_t at, std::int64_t size, char mode) {
+/// The index in an input of `size` elements that index `at` of the padded axis takes; -1: the constant.
+std::int64_t padded_index(std::int64_t at, std::int64_t size, char mode) {
   if (at >= 0 && at < size) return at;
   if (mode == 'c') return -1;
   if (mode == 'e') return at < 0 ? 0 : size - 1;
@@ -259,6 +259,53 @@ std::int64_t padded_place(std::int64_t at, std::int64_t size, char mode) {
   if (size == 1) return 0;
   const std::int64_t period = 2 * (size - 1), folded = (at % period + period) % period;
   return folded < size ? folded : period - folded;
+}
+
+/// The padding before the first element of each axis, and the shape with the padding of both ends.
+struct Padding {
+  Ints before, shape;
+};
+
+Padding padding_of(const Call& call, const std::optional<Ints>& attribute, bool repeats) {
+  const Array& x = call.in(0);
+  const Ints pads = steering(call, attribute, 1);
+  Ints axes(static_cast<std::size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (call.has(3)) axes = call.ints(3);
+  if (pads.size() != 2 * axes.size()) call.fail("pads " + graph::text_of(pads) + " do not fit " + text_of(x));
+  Padding made{Ints(static_cast<std::size_t>(x.rank()), 0), x.shape()};
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(call.usual_axis(axes[i], x.rank()));
+    const std::int64_t before = pads[i], behind = pads[axes.size() + i];
+    if (std::min(before, behind) < -kMostPad || std::max(before, behind) > kMostPad)
+      call.fail("pads " + graph::text_of(pads) + " are too large");
+    made.before[axis] = before;
+    made.shape[axis] += before + behind;
+    if (made.shape[axis] < 0)
+      call.fail("pads " + graph::text_of(pads) + " take more than there is of " + text_of(x));
+    if (x.shape()[axis] == 0 && made.shape[axis] > 0 && repeats)
+      call.fail("nothing to repeat in " + text_of(x));
+  }
+  return made;
+}
+
+/// Element i of axis a lies offsets[a][i] elements behind the first of `from`, and is `fill` where that is -1.
+template <class T>
+void copy_padded(std::span<const T> from, const std::vector<Ints>& offsets, T fill, const Ints& shape,
+                 std::span<T> to) {
+  Ints index(shape.size(), 0);
+  for (T& element : to) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < shape.size() && at >= 0; ++i) {
+      const std::int64_t step = offsets[i][static_cast<std::size_t>(index[i])];
+      at = step < 0 ? -1 : at + step;
+    }
+    element = at < 0 ? fill : from[static_cast<std::size_t>(at)];
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      if (++index[i] < shape[i]) break;
+      index[i] = 0;
+    }
+  }
 }
 
 Kernel pad(const NodeFacts& facts) {
@@ -270,33 +317,14 @@ Kernel pad(const NodeFacts& facts) {
   const float number = facts.float_or("value", 0);
   return [=](Call& call) {
     const Array x = call.in(0);
-    const auto rank = static_cast<std::size_t>(x.rank());
-    const Ints pads = steering(call, attribute, 1);
-    Ints axes(rank);
-    std::iota(axes.begin(), axes.end(), 0);
-    if (call.has(3)) axes = call.ints(3);
-    if (pads.size() != 2 * axes.size())
-      call.fail("pads " + graph::text_of(pads) + " do not fit " + text_of(x));
-    Ints before(rank, 0), shape = x.shape();
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const auto axis = static_cast<std::size_t>(call.usual_axis(axes[i], x.rank()));
-      if (std::min(pads[i], pads[axes.size() + i]) < -kMostPad ||
-          std::max(pads[i], pads[axes.size() + i]) > kMostPad)
-        call.fail("pads " + graph::text_of(pads) + " are too large");
-      before[axis] = pads[i];
-      shape[axis] += pads[i] + pads[axes.size() + i];
-      if (shape[axis] < 0)
-        call.fail("pads " + graph::text_of(pads) + " take more than there is of " + text_of(x));
-      if (x.shape()[axis] == 0 && shape[axis] > 0 && mode != "constant")
-        call.fail("nothing to repeat in " + text_of(x));
-    }
-    // For each axis, where its places lie, in elements of x.
-    std::vector<Ints> places(rank);
+    const Padding padding = padding_of(call, attribute, mode != "constant");
+    const Ints& shape = padding.shape;
+    std::vector<Ints> offsets(shape.size());
     const Ints strides = strides_of(x.shape());
-    for (std::size_t i = 0; i < rank; ++i) {
+    for (std::size_t i = 0; i < shape.size(); ++i) {
       for (std::int64_t at = 0; at < shape[i]; ++at) {
-        const std::int64_t place = padded_place(at - before[i], x.shape()[i], mode[0]);
-        places[i].push_back(place < 0 ? -1 : place * strides[i]);
+        const std::int64_t index = padded_index(at - padding.before[i], x.shape()[i], mode[0]);
+        offsets[i].push_back(index < 0 ? -1 : index * strides[i]);
       }
     }
     Array& made = call.make(0, x.type(), shape);
@@ -307,21 +335,7 @@ Kernel pad(const NodeFacts& facts) {
         if (given.size() != 1) call.fail("its value: expected one number, found " + text_of(call.in(2)));
         fill = given[0];
       }
-      const auto from = x.values<T>();
-      T* to = made.writable<T>().data();
-      Ints place(rank, 0);
-      for (std::size_t n = made.size(); n > 0; --n) {
-        std::int64_t at = 0;
-        for (std::size_t i = 0; i < rank && at >= 0; ++i) {
-          const std::int64_t step = places[i][static_cast<std::size_t>(place[i])];
-          at = step < 0 ? -1 : at + step;
-        }
-        *to++ = at < 0 ? fill : from[static_cast<std::size_t>(at)];
-        for (std::size_t i = rank; i-- > 0;) {
-          if (++place[i] < shape[i]) break;
-          place[i] = 0;
-        }
-      }
+      copy_padded<T>(x.values<T>(), offsets, fill, shape, made.writable<T>());
     });
   };
 }

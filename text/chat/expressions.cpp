@@ -8,8 +8,6 @@
 namespace crumb::text::chat {
 namespace {
 
-using NodeKind = Node::Kind;
-
 constexpr std::int64_t kLongestRange = 100'000;
 
 enum Function { kRangeOf, kDictOf, kNamespaceOf, kRaise, kNow };
@@ -133,12 +131,7 @@ Value Renderer::compute(const Node& node, Scope& scope, bool may_be_loop) {
       return truth(left) ? left : part(1);
     }
     case NodeKind::kCompare: return compare(node, scope);
-    case NodeKind::kConcat: {
-      std::string text;
-      for (std::size_t i = 0; i < node.parts.size(); ++i) text += str(part(i), meter_);
-      meter_.spend_text(text.size());
-      return Value::text(std::move(text));
-    }
+    case NodeKind::kConcat: return concatenation(node, scope);
     case NodeKind::kArithmetic: {
       const Value left = part(0);
       return arithmetic(node.name, left, part(1), meter_);
@@ -147,22 +140,33 @@ Value Renderer::compute(const Node& node, Scope& scope, bool may_be_loop) {
       if (truth(part(0))) return part(1);
       return node.parts[2] ? part(2) : Value::undefined("the condition does not hold, and there is no else");
     case NodeKind::kList:
-    case NodeKind::kTuple: {
-      List items;
-      for (std::size_t i = 0; i < node.parts.size(); ++i) items.push_back(part(i));
-      meter_.spend(items.size());
-      return Value::sequence(node.kind == NodeKind::kList ? Kind::kList : Kind::kTuple, std::move(items));
-    }
-    case NodeKind::kDict: {
-      Pairs entries;
-      for (std::size_t i = 0; i < node.parts.size(); i += 2) {
-        Value key = part(i);
-        put(entries, std::move(key), part(i + 1), meter_);
-      }
-      return Value::dict(std::move(entries));
-    }
+    case NodeKind::kTuple: return sequence_of(node, scope);
+    case NodeKind::kDict: return dict_of(node, scope);
     default: throw Trouble("this is no expression");
   }
+}
+
+Value Renderer::concatenation(const Node& node, Scope& scope) {
+  std::string text;
+  for (const auto& part : node.parts) text += str(evaluate(*part, scope), meter_);
+  meter_.spend_text(text.size());
+  return Value::text(std::move(text));
+}
+
+Value Renderer::sequence_of(const Node& node, Scope& scope) {
+  List items;
+  for (const auto& part : node.parts) items.push_back(evaluate(*part, scope));
+  meter_.spend(items.size());
+  return Value::sequence(node.kind == NodeKind::kList ? Kind::kList : Kind::kTuple, std::move(items));
+}
+
+Value Renderer::dict_of(const Node& node, Scope& scope) {
+  Pairs entries;
+  for (std::size_t i = 0; i < node.parts.size(); i += 2) {
+    Value key = evaluate(*node.parts[i], scope);
+    put(entries, std::move(key), evaluate(*node.parts[i + 1], scope), meter_);
+  }
+  return Value::dict(std::move(entries));
 }
 
 Value Renderer::compare(const Node& node, Scope& scope) {

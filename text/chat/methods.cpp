@@ -240,37 +240,29 @@ bool all_ascii(std::string_view name, const std::string& text, bool (*holds)(cha
 bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-Value text_method(const Value& self, std::string_view name, const Arguments& arguments, Meter& meter) {
-  const std::string& text = self.as_text();
-  meter.spend_text(4 * text.size());
-  const auto made = [&self](std::string out) {
-    return self.is_safe() ? Value::safe(std::move(out)) : Value::text(std::move(out));
+/// What isupper() and its kin answer; nothing of other methods.
+std::optional<Value> character_test(const std::string& text, std::string_view name,
+                                    const Arguments& arguments) {
+  const auto answer = [&](const auto& holds) {
+    positional(arguments, {}, 0);
+    return Value::boolean(holds());
   };
-  const auto none_given = [&] { positional(arguments, {}, 0); };
-  if (!arguments.named.empty() && name != "split" && name != "rsplit" && name != "splitlines" &&
-      name != "format")
-    throw Trouble("the method " + quote_text(name) + " of strings takes no arguments by name");
-  if (name == "strip" || name == "lstrip" || name == "rstrip") {
-    const List given = positional(arguments, {"chars"}, 0);
-    const bool spaces = given[0].is(Kind::kUndefined) || given[0].is(Kind::kNone);
-    const std::string_view characters = spaces ? std::string_view() : text_of(given[0], "what to strip");
-    meter.spend(text.size() * characters.size() / 64);
-    return made(std::string(strip(text, name != "rstrip", name != "lstrip", spaces ? nullptr : &characters)));
-  }
-  if (name == "lower") return none_given(), made(lower(text));
-  if (name == "upper") return none_given(), made(upper(text));
-  if (name == "capitalize") return none_given(), made(capitalize(text));
-  if (name == "title") return none_given(), made(title(text));
-  if (name == "isupper") return none_given(), Value::boolean(is_upper(text));
-  if (name == "islower") return none_given(), Value::boolean(is_lower(text));
-  if (name == "isspace") return none_given(), Value::boolean(all_characters(text, is_space));
+  if (name == "isupper") return answer([&] { return is_upper(text); });
+  if (name == "islower") return answer([&] { return is_lower(text); });
+  if (name == "isspace") return answer([&] { return all_characters(text, is_space); });
   if (name == "isdigit" || name == "isdecimal" || name == "isnumeric")
-    return none_given(), Value::boolean(all_ascii(name, text, is_ascii_digit));
-  if (name == "isalpha") return none_given(), Value::boolean(all_ascii(name, text, is_ascii_letter));
+    return answer([&] { return all_ascii(name, text, is_ascii_digit); });
+  if (name == "isalpha") return answer([&] { return all_ascii(name, text, is_ascii_letter); });
   if (name == "isalnum") {
-    return none_given(), Value::boolean(all_ascii(
-                             name, text, [](char c) { return is_ascii_digit(c) || is_ascii_letter(c); }));
+    return answer([&] {
+      return all_ascii(name, text, [](char c) { return is_ascii_digit(c) || is_ascii_letter(c); });
+    });
   }
+  return {};
+}
+
+/// Methods that look for a text in another; nothing of other methods.
+std::optional<Value> search(const std::string& text, std::string_view name, const Arguments& arguments) {
   if (name == "startswith" || name == "endswith") {
     const List given = positional(arguments, {"affix", "start", "end"}, 1);
     if (!given[1].is(Kind::kUndefined)) throw Trouble(std::string(name) + " with a place is not supported");
@@ -285,6 +277,37 @@ Value text_method(const Value& self, std::string_view name, const Arguments& arg
     const List given = positional(arguments, {"sub"}, 1);
     return Value::integer(count_of(text, text_of(given[0], "what to count")));
   }
+  return {};
+}
+
+/// Methods that give a part of the text or other cases of its letters; nothing of other methods.
+std::optional<std::string> stripped_or_cased(const std::string& text, std::string_view name,
+                                             const Arguments& arguments, Meter& meter) {
+  if (name == "strip" || name == "lstrip" || name == "rstrip") {
+    const List given = positional(arguments, {"chars"}, 0);
+    const bool spaces = given[0].is(Kind::kUndefined) || given[0].is(Kind::kNone);
+    const std::string_view characters = spaces ? std::string_view() : text_of(given[0], "what to strip");
+    meter.spend(text.size() * characters.size() / 64);
+    return std::string(strip(text, name != "rstrip", name != "lstrip", spaces ? nullptr : &characters));
+  }
+  const auto none_given = [&] { positional(arguments, {}, 0); };
+  if (name == "lower") return none_given(), lower(text);
+  if (name == "upper") return none_given(), upper(text);
+  if (name == "capitalize") return none_given(), capitalize(text);
+  if (name == "title") return none_given(), title(text);
+  return {};
+}
+
+Value text_method(const Value& self, std::string_view name, const Arguments& arguments, Meter& meter) {
+  const std::string& text = self.as_text();
+  meter.spend_text(4 * text.size());
+  if (!arguments.named.empty() && name != "split" && name != "rsplit" && name != "splitlines" &&
+      name != "format")
+    throw Trouble("the method " + quote_text(name) + " of strings takes no arguments by name");
+  if (auto made = stripped_or_cased(text, name, arguments, meter))
+    return self.is_safe() ? Value::safe(*std::move(made)) : Value::text(*std::move(made));
+  if (auto answer = character_test(text, name, arguments)) return *std::move(answer);
+  if (auto found = search(text, name, arguments)) return *std::move(found);
   // What follows makes other texts, which a safe one would escape.
   if (self.is_safe())
     throw Trouble("the method " + quote_text(name) + " of a text marked safe is not supported");
@@ -295,15 +318,16 @@ Value text_method(const Value& self, std::string_view name, const Arguments& arg
   }
   if (name == "replace") {
     const List given = positional(arguments, {"old", "new", "count"}, 2);
-    return made(replaced(text, text_of(given[0], "what to replace"), text_of(given[1], "a replacement"),
-                         limit_of(given[2]), meter));
+    return Value::text(replaced(text, text_of(given[0], "what to replace"),
+                                text_of(given[1], "a replacement"), limit_of(given[2]), meter));
   }
-  if (name == "format") return made(formatted(text, arguments, meter));
-  if (name == "join") return made(joined(text, positional(arguments, {"iterable"}, 1)[0], meter));
+  if (name == "format") return Value::text(formatted(text, arguments, meter));
+  if (name == "join") return Value::text(joined(text, positional(arguments, {"iterable"}, 1)[0], meter));
   if (name == "removeprefix" || name == "removesuffix") {
     const std::string& affix = text_of(positional(arguments, {"affix"}, 1)[0], "an affix");
-    if (name == "removeprefix") return made(text.starts_with(affix) ? text.substr(affix.size()) : text);
-    return made(text.ends_with(affix) ? text.substr(0, text.size() - affix.size()) : text);
+    if (name == "removeprefix")
+      return Value::text(text.starts_with(affix) ? text.substr(affix.size()) : text);
+    return Value::text(text.ends_with(affix) ? text.substr(0, text.size() - affix.size()) : text);
   }
   throw Trouble("the method " + quote_text(name) + " of strings is not supported");
 }

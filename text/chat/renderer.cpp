@@ -6,11 +6,7 @@
 #include "base/files/text.h"
 
 namespace crumb::text::chat {
-namespace {
-
-using StatementKind = Node::Kind;
-
-}  // namespace
+namespace {}  // namespace
 
 Renderer::Renderer(const Syntax& syntax, Pairs context, std::uint64_t steps, std::time_t now)
     : syntax_(syntax), context_(std::move(context)), meter_(steps), now_(now) {
@@ -100,30 +96,30 @@ Renderer::Flow Renderer::run(const Node& node, Scope& scope) {
 
 Renderer::Flow Renderer::run_statement(const Node& node, Scope& scope) {
   switch (node.kind) {
-    case StatementKind::kBody:
+    case NodeKind::kBody:
       for (const auto& part : node.parts)
         if (const Flow flow = run(*part, scope); flow != Flow::kOn) return flow;
       break;
-    case StatementKind::kData: write(node.value.as_text()); break;
-    case StatementKind::kOutput: write(str(evaluate(*node.parts[0], scope), meter_)); break;
-    case StatementKind::kIf: return run_if(node, scope);
-    case StatementKind::kFor: return run_loop(node, scope);
-    case StatementKind::kSet: assign(*node.parts[0], evaluate(*node.parts[1], scope), scope); break;
-    case StatementKind::kSetBlock: return run_set_block(node, scope);
-    case StatementKind::kMacro: *scope.find(node.symbol) = Value::macro(&node); break;
-    case StatementKind::kFilterBlock: {
+    case NodeKind::kData: write(node.value.as_text()); break;
+    case NodeKind::kOutput: write(str(evaluate(*node.parts[0], scope), meter_)); break;
+    case NodeKind::kIf: return run_if(node, scope);
+    case NodeKind::kFor: return run_loop(node, scope);
+    case NodeKind::kSet: assign(*node.parts[0], evaluate(*node.parts[1], scope), scope); break;
+    case NodeKind::kSetBlock: return run_set_block(node, scope);
+    case NodeKind::kMacro: *scope.find(node.symbol) = Value::macro(&node); break;
+    case NodeKind::kFilterBlock: {
       Scope inside = enter(node.scope, &scope);
       auto [text, flow] = captured(*node.parts[1], inside);
       if (flow != Flow::kOn) return flow;
       write(str(filter_text(*node.parts[0], std::move(text), inside), meter_));
       break;
     }
-    case StatementKind::kGeneration: {
+    case NodeKind::kGeneration: {
       Scope inside = enter(node.parts[0]->scope, &scope);
       return run(*node.parts[0], inside);
     }
-    case StatementKind::kBreak: return Flow::kBreak;
-    case StatementKind::kContinue: return Flow::kContinue;
+    case NodeKind::kBreak: return Flow::kBreak;
+    case NodeKind::kContinue: return Flow::kContinue;
     default: break;  // what else there is stands inside of these
   }
   return Flow::kOn;
@@ -177,9 +173,9 @@ Renderer::Flow Renderer::run_set_block(const Node& node, Scope& scope) {
 }
 
 void Renderer::assign(const Node& target, const Value& value, Scope& scope) {
-  if (target.kind == StatementKind::kName) {
+  if (target.kind == NodeKind::kName) {
     *scope.find(target.symbol) = value;
-  } else if (target.kind == StatementKind::kSetAttribute) {
+  } else if (target.kind == NodeKind::kSetAttribute) {
     const Value owner = variable(target.symbol, scope);
     if (!owner.is(Kind::kNamespace)) throw Trouble("only attributes of namespaces can be set");
     if (target.name.starts_with('_')) throw Trouble("a namespace cannot hold " + quote_text(target.name));

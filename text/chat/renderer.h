@@ -57,6 +57,9 @@ class Renderer {
   Value compute(const Node& node, Scope& scope, bool may_be_loop);
   Value compare(const Node& node, Scope& scope);
   Value slice_of(const Node& node, Scope& scope);
+  Value concatenation(const Node& node, Scope& scope);
+  Value sequence_of(const Node& node, Scope& scope);
+  Value dict_of(const Node& node, Scope& scope);
   Value call(const Node& node, Scope& scope);
   Value call_value(const Value& function, const Arguments& arguments);
   Value call_macro(const Node& macro, const Arguments& arguments);

@@ -9,8 +9,6 @@
 namespace crumb::text::chat {
 namespace {
 
-using NodeKind = Node::Kind;
-
 struct Symbols {
   const Symbols* outer = nullptr;
   ScopeNames names;

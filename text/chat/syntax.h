@@ -77,6 +77,8 @@ struct Node {
   ScopeNames scope;  ///< of a body or macro that is one
 };
 
+using NodeKind = Node::Kind;
+
 struct Syntax {
   std::unique_ptr<Node> body;
   std::vector<std::string> names;  ///< of symbols
