@@ -9,8 +9,7 @@
 
 namespace crumb::testing {
 
-/// Three language models, which are networks by themselves: with a first token, and a cache that grows in place; without one, of
-/// two kinds of frequencies, and a past that goes through an operator; with a cache of codes. One word of each has NaN in it.
+/// Plays on the models of calls_models.h, which are networks by themselves.
 class Calls {
  public:
   Calls();
@@ -20,7 +19,7 @@ class Calls {
   /// of crumb.h: it fails without a word, writes where it fails, or gives what is none of its sizes.
   std::size_t play(std::span<const std::byte> script) const;
 
-  /// The packed file of one of the three, from 0.
+  /// The packed file of a model.
   const std::string& path(std::size_t kind) const;
 
  private:
