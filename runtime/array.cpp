@@ -12,7 +12,7 @@
 namespace crumb::runtime {
 namespace {
 
-/// Of types that are carried as they are stored.
+/// Whether the stored bytes of the type are those of its carrier.
 bool is_stored_as_carried(ElementType type) {
   return graph::info(type).bits == 8 * bytes_of(carrier_of(type));
 }
@@ -76,7 +76,7 @@ Array::Array(ElementType type, Ints shape)
   const checked::Size bytes = checked::multiply(size_, bytes_of(carrier_));
   if (!bytes) throw Error(what() + " is too large");
   if (const auto& meter = MeterScope::current()) {
-    // Who fills one without elements may walk its other axes all the same.
+    // A kernel may walk the other axes of an array without elements.
     meter->spend(size_ > 0 ? size_ : static_cast<std::uint64_t>(graph::count_around_zeros(shape_)));
   }
   try {

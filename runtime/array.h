@@ -8,8 +8,8 @@
 //   int4, int2; uint4, uint2                                        std::int8_t; std::uint8_t
 //   bool                                                            bool
 //
-// So an operator that computes floats has one kernel for all of them; what it makes is rounded to the type of its
-// output by whoever runs it (Array::round). Texts and complex numbers have no carrier.
+// So an operator that computes floats has one kernel for all of them; what it makes is rounded to the type of
+// its output by whoever runs it (Array::round). Texts and complex numbers have no carrier.
 #pragma once
 
 #include <cstddef>
@@ -47,17 +47,19 @@ std::size_t bytes_of(Carrier carrier);  ///< of one element
 class Array {
  public:
   Array() = default;
-  /// Not set to anything. Throws Error where the type has no carrier, a size is negative, or there is no memory.
+  /// Elements are not initialized. Throws Error where the type has no carrier, a size is negative, or memory
+  /// is lacking.
   Array(ElementType type, Ints shape);
 
   /// The elements of a constant, widened to their carrier.
   static Array of(const graph::Tensor& tensor);
-  /// Elements as the type stores them. Throws Error where the bytes are not as many as they should be.
+  /// From elements as the type stores them. Throws Error where the number of bytes does not fit the shape.
   static Array of(ElementType type, const Ints& shape, std::span<const std::byte> stored);
   static Array ints(const Ints& values);  ///< int64, of one axis
-  /// One whose elements are kept by somebody else: it has a type and a shape. Throws Error as the constructor does.
+  /// An array with a type and a shape, whose elements somebody else keeps. Throws Error as the constructor
+  /// does.
   static Array elsewhere(ElementType type, Ints shape);
-  /// As the type stores them. Throws Error for floats of eight and of four bits.
+  /// The elements as the type stores them. Throws Error for floats of eight and of four bits.
   graph::Tensor tensor() const;
   bool is_stored_as_it_lies() const;  ///< data() is what tensor() would hold
 
@@ -71,7 +73,7 @@ class Array {
   std::size_t size() const { return size_; }  ///< elements
   std::size_t bytes() const { return size_ * bytes_of(carrier_); }
 
-  /// Preconditions: T carries the type; of those that may be written, nobody else holds the elements.
+  /// Preconditions: T carries the type; for writable(), nobody else holds the elements.
   template <class T>
   std::span<const T> values() const {
     return {reinterpret_cast<const T*>(memory_.get()), size_};
@@ -87,11 +89,11 @@ class Array {
   Array reshaped(Ints shape) const;
   Array typed(ElementType type) const;
 
-  /// Whether nobody else holds the elements.
+  /// Whether this is the only holder of the elements.
   bool alone() const { return memory_.use_count() == 1; }
 
-  /// Every element to the nearest value of the type, ties to even; nothing for types whose carrier is the type.
-  /// Precondition: alone().
+  /// Rounds every element to the nearest value of the type, ties to even. Does nothing where the carrier is
+  /// the type. Precondition: alone().
   void round();
 
  private:
@@ -128,14 +130,14 @@ decltype(auto) with_carrier(Carrier carrier, const F& f) {
   return f.template operator()<float>();
 }
 
-/// Integers below int32, and uint32: int64 holds them all.
+/// Whether the carrier is an integer that int64 holds but that is narrower than int32 or is uint32.
 constexpr bool is_narrow(Carrier carrier) {
   using enum Carrier;
   return carrier == kInt8 || carrier == kInt16 || carrier == kUint8 || carrier == kUint16 ||
          carrier == kUint32;
 }
 
-/// The same of operators that Takes::kWide. Precondition: the carrier is not narrow.
+/// with_carrier() for operators that Takes::kWide. Precondition: the carrier is not narrow.
 template <class F>
 decltype(auto) with_wide_carrier(Carrier carrier, const F& f) {
   switch (carrier) {

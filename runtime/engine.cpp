@@ -27,7 +27,7 @@ class RuntimeExecutable final : public graph::Executable {
                                  const graph::Watch& watch) const override {
     std::vector<Array> values;
     for (const graph::Tensor& input : inputs) values.push_back(Array::of(input));
-    // Who watches wants values that integers do not make.
+    // A watcher wants values that integers do not make.
     Runnable& runnable = watch.show && !in_floats_ ? watched() : own_;
     const ArenaPool::Lease lease(runnable.arenas);
     const RunOptions options{
@@ -44,7 +44,7 @@ class RuntimeExecutable final : public graph::Executable {
     return *watched_;
   }
 
-  graph::Graph graph_;  ///< of what computes in integers
+  graph::Graph graph_;  ///< the graph that computes in integers
   mutable Runnable own_;
   bool in_floats_ = false;
   mutable std::once_flag makes_watched_;

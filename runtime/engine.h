@@ -1,5 +1,5 @@
-// Graphs executed without LibTorch: graph::Engine on the kernels of this room. `exact`: the same bits whatever the threads,
-// the batch and the instruction set; `fast` is for those who ask.
+// Executes graphs without LibTorch: graph::Engine on the kernels of this room. With `exact`, results have the
+// same bits for any number of threads, any batch and any instruction set; `fast` is an option of the caller.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,13 @@ class Engine final : public graph::Engine {
   explicit Engine(int threads = 0, Promise promise = Promise::kExact)
       : threads_(threads), promise_(promise) {}
 
-  /// Throws one Error that names every node that cannot be executed, and why. The executable may be run by many threads at
-  /// once. Operators that are functions of others are expanded by the caller (graph/onnx/expand_functions.h).
+  /// Throws one Error that names every node that cannot be executed, and why. Several threads may run the
+  /// executable at once. The caller expands operators that are functions of other operators
+  /// (graph/onnx/expand_functions.h).
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override;
 
-  /// The same, computing every value of the graph in floats as the graph says, but for those that have a substitute. By
-  /// many threads at once where substitutes may be.
+  /// prepare(), but every value is computed in floats as the graph says, except those that have a substitute.
+  /// Several threads may run the executable where they may run the substitutes.
   std::unique_ptr<graph::Executable> prepare_in_floats(graph::Graph graph,
                                                        const Substitutes& instead = {}) const;
 

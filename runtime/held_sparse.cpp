@@ -5,7 +5,7 @@
 namespace crumb::runtime {
 namespace {
 
-/// The input that the node's kernel may hold so, where it takes it once; or "".
+/// The input that the node's kernel may hold as a sparse matrix and that the node takes once; else "".
 std::string held_by(const graph::Node& node, const Substitutes& instead) {
   if (!node.has_output(0) || instead.contains(node.outputs[0])) return {};
   const OperatorRow* const row = find_operator(node.op, node.domain);

@@ -1,4 +1,5 @@
-// Which matrices of a graph are few numbers among zeros (graph/sparse_products.h) that kernels hold as such.
+// Which matrices of a graph are mostly zeros (graph/sparse_products.h) and are held as sparse matrices by
+// kernels.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace crumb::runtime {
 
-/// Those that nodes with a row that holds_sparse take, and nobody else; nodes in `instead` have other kernels.
+/// Matrices that only nodes with a row that holds_sparse take. Nodes in `instead` have other kernels.
 class HeldSparse {
  public:
   HeldSparse(const graph::Graph& graph, const Substitutes& instead);
@@ -19,7 +20,7 @@ class HeldSparse {
   /// Whether the node makes nothing but such a matrix, and need not run.
   bool makes(std::size_t node) const { return makers_.contains(node); }
 
-  /// The matrix that is the value, or null.
+  /// The sparse matrix that is the value; null where it is none.
   const graph::SparseMatrix* find(const std::string& value) const;
 
  private:

@@ -71,7 +71,7 @@ std::shared_ptr<std::byte[]> metered_memory(std::size_t bytes) {
     throw;
   }
   std::byte* const memory = piece.memory;
-  // GiveBack is called, too, where there is no memory for the counter.
+  // The deleter also runs where there is no memory for the reference count.
   return {memory, GiveBack{std::move(piece), meter, bytes}};
 }
 

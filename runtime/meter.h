@@ -1,8 +1,8 @@
-// What a run may take of the machine, what it has taken, and whether somebody asked it to stop.
+// Limits on what a run takes of the machine, what it has taken so far, and a request to stop it.
 //
-// Memory counts what values take while they live, work counts elements that are made and products that are added up: both
-// follow from the graph and the shapes alone, so that a file from anywhere ends in bounded time and space, everywhere at
-// the same node.
+// Memory counts what values take while they live. Work counts elements that are made and products that are
+// added up. Both follow from the graph and the shapes alone, so a file from an untrusted source ends in
+// bounded time and memory, at the same node on every machine.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct Limits {
 
 enum class StopReason : std::uint8_t { kMemory, kWork, kCancelled };
 
-/// A run that ended before its time.
+/// Thrown where a run ends early.
 class Stopped : public Error {
  public:
   Stopped(StopReason reason, const std::string& message)
@@ -38,11 +38,12 @@ class Meter {
   explicit Meter(const Limits& limits, const std::atomic<bool>* cancelled = nullptr)
       : limits_(limits), cancelled_(cancelled) {}
 
-  /// Values take and give bytes back, on any thread. take() throws Stopped, and has taken nothing then.
+  /// take() and give() count bytes of values, on any thread. Where take() throws Stopped, it has counted
+  /// nothing.
   void take(std::uint64_t bytes);
   void give(std::uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 
-  /// On the run's own thread. Throws Stopped.
+  /// Counts work; for the run's own thread. Throws Stopped.
   void spend(std::uint64_t work);
   void check_cancelled() const;
 
@@ -57,7 +58,8 @@ class Meter {
   std::uint64_t peak_ = 0, work_ = 0;
 };
 
-/// The meter of values that this thread makes while the scope lives; without one nothing is counted.
+/// Sets the meter for values that this thread makes while the scope lives. Without a scope nothing is
+/// counted.
 class MeterScope {
  public:
   explicit MeterScope(std::shared_ptr<Meter> meter);
@@ -71,8 +73,8 @@ class MeterScope {
   std::shared_ptr<Meter> before_;
 };
 
-/// Bytes at multiples of 64, of this thread's arena or of the heap, counted by the scope's meter until they are given back.
-/// Throws Stopped, and std::bad_alloc.
+/// Memory aligned to 64 bytes, from this thread's arena or the heap. The scope's meter counts it until it is
+/// freed. Throws Stopped and std::bad_alloc.
 std::shared_ptr<std::byte[]> metered_memory(std::size_t bytes);
 
 }  // namespace crumb::runtime

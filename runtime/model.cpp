@@ -11,8 +11,8 @@
 namespace crumb::runtime {
 namespace {
 
-/// Sizes that a graph leaves open must agree where it calls them by the same name: symbols by themselves, or (`are_sums`) sums of
-/// them, whose terms are known by then.
+/// Checks that sizes with the same name agree: symbols by themselves, or (`are_sums`) sums of symbols, whose
+/// terms are known by then.
 void check_input(const graph::Graph& graph, const std::string& name, const Array& input, bool are_sums,
                  graph::SymbolSizes& symbols) {
   const graph::Value* value = graph.find(name);
@@ -44,7 +44,7 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
 Model::Model(graph::Graph graph, Computes how, const Substitutes& instead)
     : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)),
       plan_(graph_, how == Computes::kIntegers, instead) {
-  std::optional<graph::Links> links;  // most networks have no attention, and need none
+  std::optional<graph::Links> links;  // most networks have no Attention node and need none
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (!graph_.nodes[i].is("Attention")) continue;
     if (!links) links.emplace(graph_);

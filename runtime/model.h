@@ -1,4 +1,4 @@
-// A graph, ready to run: what both faces of the runtime (engine.h for C++, crumb.h for everybody else) hold.
+// A graph that is ready to run, as both interfaces of the runtime (engine.h for C++, crumb.h for C) hold it.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ enum class Computes : std::uint8_t {
   kFloats,    ///< every value of the file's graph, as the graph says
 };
 
-/// Never changed once it is made: many threads may run one.
+/// Immutable: several threads may run one model.
 class Model {
  public:
-  /// As Plan does. Precondition: values that something else makes are of a graph that computes in floats.
+  /// Throws as Plan does. Precondition: where `instead` makes values, the graph computes in floats.
   explicit Model(graph::Graph graph, Computes how = Computes::kIntegers, const Substitutes& instead = {});
 
-  /// As it is computed, without its constants, which the plan has where it needs them.
+  /// The graph as it is computed, without constants: the plan has those that it needs.
   const graph::Graph& graph() const { return graph_; }
 
-  /// Of an Attention node that keeps what a quantizer makes, by its index.
+  /// How the cache of an Attention node, given by its index, codes the rows that a quantizer makes.
   CacheCodes cache_codes(std::size_t node) const {
     const auto found = cache_codes_.find(node);
     return found == cache_codes_.end() ? CacheCodes{} : found->second;
@@ -36,8 +36,8 @@ class Model {
   std::size_t steps() const { return plan_.steps(); }  ///< of a run
   const graph::Node& node_of(std::size_t step) const { return graph_.nodes[plan_.node_of(step)]; }
 
-  /// Inputs and outputs in the graph's order. Throws Error, which names the input, where the number of inputs, a type or a
-  /// shape is none that the graph takes; as Plan::run does.
+  /// Inputs and outputs are in the graph's order. Throws Error, which names the input, where the number of
+  /// inputs, a type or a shape is not the graph's; else as Plan::run does.
   std::vector<Array> run(std::vector<Array> inputs, const RunOptions& options) const;
 
  private:
@@ -46,7 +46,7 @@ class Model {
   std::map<std::size_t, CacheCodes> cache_codes_;
 };
 
-/// Throws Error where the inputs are none that the graph takes; says which, what was expected and what was found.
+/// Throws Error where the inputs do not fit the graph: names the input, what was expected and what was found.
 void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs);
 
 }  // namespace crumb::runtime

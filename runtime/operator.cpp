@@ -23,7 +23,7 @@ std::map<Key, OperatorRow> make_table() {
   return table;
 }
 
-/// The kernel on narrow integers as int64.
+/// A kernel that takes narrow integers as int64.
 Kernel widened(Kernel kernel) {
   return [kernel = std::move(kernel)](Call& call) {
     std::vector<Array> inputs(call.inputs()), made(call.outputs());

@@ -1,11 +1,11 @@
-// What an operator of a graph looks like to the code that computes it.
+// The interface between the operators of a graph and the kernels that compute them.
 //
-// Each file of ops/ holds one family: a function for each operator that takes a node and gives what computes it, and a
-// table of them. Attributes are read and checked once, before anything runs. The semantics are ONNX's, for every version
-// of the operator set, and QONNX's.
+// Each file of ops/ holds one family: for each operator a function that takes a node and returns its kernel,
+// and a table of them. Attributes are read and checked once, before anything runs. The semantics are those of
+// ONNX, for every version of the operator set, and of QONNX.
 //
-// The promise `exact`: what a kernel makes depends on its inputs' values alone, not on threads, batch or instruction
-// set. Sums of floats are those of exact/products.h, functions those of exact/functions.h.
+// The promise `exact`: what a kernel makes depends on the values of its inputs alone, not on threads, batch
+// or instruction set. Sums of floats are those of exact/products.h, functions those of exact/functions.h.
 #pragma once
 
 #include <functional>
@@ -27,15 +27,15 @@ namespace crumb::runtime {
 
 class KeyCache;
 
-/// kFast: activations of matrices that are kept as codes become bytes (fast/fast_matrix.h has the bound). Here, too, threads,
-/// batch and instruction set change no bit.
+/// kFast: activations that are multiplied by packed weights become bytes (fast/fast_matrix.h has the bound).
+/// Threads, batch and instruction set change no bit here either.
 enum class Promise : std::uint8_t { kExact, kFast };
 
-/// One execution of a node: its inputs, and its outputs as they are made.
+/// One execution of a node: its inputs, and its outputs once they are made.
 class Call {
  public:
-  /// inputs: null where they are left out. Those that `last_uses` says are this call's to take or to write over; the others
-  /// stay as they are.
+  /// A left-out input is null. The call may take or write over the inputs whose `last_uses` is set; the
+  /// others stay as they are.
   Call(const graph::Node& node, std::span<Array* const> inputs, std::span<const char> last_uses,
        std::span<Array> outputs, int threads, KeyCache* cache = nullptr, Promise promise = Promise::kExact)
       : node_(node),
@@ -49,39 +49,42 @@ class Call {
   const graph::Node& node() const { return node_; }
   int threads() const { return threads_; }
   Promise promise() const { return promise_; }
-  KeyCache* cache() const { return cache_; }  ///< of an Attention node whose past a session keeps; or null
+  /// The cache of an Attention node whose past a session keeps; else null.
+  KeyCache* cache() const { return cache_; }
 
   std::size_t inputs() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] && inputs_[i]->defined(); }
   const Array& in(std::size_t i) const;  ///< throws Error where it is left out
-  /// Of a carrier that the operator computes with. Throws Error where it is another.
+  /// The elements of an input. Throws Error where its carrier is another than the operator computes with.
   template <class T>
   std::span<const T> values(std::size_t i, Carrier carrier) const {
     expect(i, carrier);
     return inputs_[i]->values<T>();
   }
   std::span<const float> floats(std::size_t i) const { return values<float>(i, Carrier::kFloat); }
-  Ints ints(std::size_t i) const;  ///< an input's numbers
+  Ints ints(std::size_t i) const;  ///< the numbers of an integer input
 
   std::size_t outputs() const { return outputs_.size(); }  ///< that the node names
   bool wants(std::size_t i) const { return node_.has_output(i); }
-  /// Output i, not set to anything. May be called for outputs that nobody wants, and that the node does not name.
+  /// Makes output i, with uninitialized elements. May be called for outputs that nobody wants or that the
+  /// node does not name.
   Array& make(std::size_t i, ElementType type, Ints shape);
-  /// The same, in the memory of input `from` where that fits and nobody wants it any more: element k of the output may
-  /// depend on element k of that input alone.
+  /// make(), but in the memory of input `from` where it fits and nobody wants the input any more. Element k
+  /// of the output may then depend on element k of that input alone.
   Array& make_over(std::size_t i, std::size_t from, ElementType type, Ints shape);
-  /// Whether that would be in the memory of the input.
+  /// Whether make_over() would use the memory of the input.
   bool may_reuse(std::size_t from, ElementType type, const Ints& shape) const;
-  /// Input i, which is gone then where nobody wants it any more.
+  /// Input i, moved out where nobody wants it any more.
   Array take(std::size_t i);
   const Array& made(std::size_t i) const { return outputs_[i]; }
-  /// Output i shares an array's elements.
+  /// Makes an array, whose elements are shared, output i.
   void give(std::size_t i, Array array);
 
-  /// An axis counted from the front. Throws Error where it is outside [-rank, rank).
+  /// An axis as a number from 0 on. Throws Error where it is outside [-rank, rank).
   std::int64_t usual_axis(std::int64_t axis, std::int64_t rank) const;
 
-  /// Counts work beside the making of elements: products that are added up. Throws Stopped where that is over the limit.
+  /// Counts work in addition to the elements made: products that are added up. Throws Stopped where the limit
+  /// is passed.
   void spend(const std::vector<std::size_t>& factors) const;
 
   /// Throws Error with the node's name before the text.
@@ -103,7 +106,7 @@ class Call {
 
 using Kernel = std::function<void(Call& call)>;
 
-/// As a Call takes them.
+/// The inputs as a Call takes them.
 std::vector<Array*> pointers_to(std::span<Array> arrays);
 
 /// A node, and what is known of its inputs before anything runs.
@@ -111,9 +114,10 @@ struct NodeFacts {
   const graph::Node& node;
   std::vector<const Array*> constants;  ///< null where the input is computed or left out
   std::vector<ElementType> types;       ///< kUnknown where nobody says
-  /// The constant that the kernel holds (OperatorRow::holds), where it is kept as codes; constants has it as null then.
+  /// The constant that the kernel holds (OperatorRow::holds) where it is packed; it is null in `constants`
+  /// then.
   const graph::QuantizedConstant* packed = nullptr;
-  /// The same where nodes make it that put few numbers between zeros (graph/sparse_products.h).
+  /// The constant that the kernel holds where nodes make it as a sparse matrix (graph/sparse_products.h).
   const graph::SparseMatrix* sparse = nullptr;
 
   std::int64_t version() const { return node.version; }
@@ -128,17 +132,18 @@ struct NodeFacts {
   [[noreturn]] void fail(const std::string& text) const;
 };
 
-/// What makes some of a graph's values, by their names, in place of the kernels of the nodes that have them as output 0.
+/// Kernels for some of a graph's values, by name: they replace the kernels of the nodes whose output 0 is the
+/// value.
 using Substitutes = std::map<std::string, Kernel>;
 
-/// Gives what computes the node. Throws Error where the node asks for what there is no kernel for.
+/// Returns the kernel of a node. Throws Error where no kernel does what the node asks for.
 using Maker = Kernel (*)(const NodeFacts& facts);
 
-/// What an operator takes as input 0.
+/// The types that an operator takes as input 0.
 enum class Takes : std::uint8_t {
   kAll,
-  kFloats,  ///< what is carried as float
-  kWide,    ///< narrow integers as int64; output 0, where it is int64 then, is narrowed to what input 0 was
+  kFloats,  ///< types whose carrier is float
+  kWide,    ///< narrow integers as int64; an int64 output 0 is narrowed to the type of input 0
 };
 
 struct OperatorRow {
@@ -146,7 +151,8 @@ struct OperatorRow {
   Maker maker;
   Takes takes = Takes::kAll;
   std::string_view domain = graph::kOnnxDomain;
-  /// An input that belongs to the kernel where it is a constant: the maker gets it, runs do not give it. None: kNothing.
+  /// The input that belongs to the kernel where it is constant: the maker gets it, and runs do not pass it.
+  /// kNothing: none.
   std::size_t holds = kNothing;
   bool holds_sparse = false;  ///< that constant may come as NodeFacts::sparse
 
@@ -156,7 +162,7 @@ struct OperatorRow {
 /// The operator's row, or null.
 const OperatorRow* find_operator(std::string_view op, std::string_view domain);
 
-/// What computes the node by the operator's row. Throws Error where there is no kernel for what the node asks.
+/// The kernel of the node by the operator's row. Throws Error where no kernel does what the node asks for.
 Kernel kernel_of(const OperatorRow& row, const NodeFacts& facts);
 
 /// Every operator, by family.

@@ -13,7 +13,7 @@ namespace {
 using graph::Node;
 using graph::QuantizedConstant;
 
-/// Whether the kernel of the node works on the codes of its input `input`.
+/// Whether the node's kernel computes on the codes of its input `input`.
 bool keeps_codes(const Node& node, std::size_t input, const QuantizedConstant& constant) {
   const OperatorRow* const row = find_operator(node.op, node.domain);
   if (!row || row->holds != input) return false;
@@ -26,7 +26,7 @@ bool keeps_codes(const Node& node, std::size_t input, const QuantizedConstant& c
 }  // namespace
 
 PackedWeights packed_weights(const graph::Graph& graph) {
-  std::map<std::string, std::string> takers;  // empty: kept as codes
+  std::map<std::string, std::string> takers;  // empty: the constant stays packed
   const auto take = [&](const std::string& name, const std::string& by) {
     std::string& first = takers[name];
     if (first.empty()) first = by;

@@ -1,4 +1,4 @@
-// Which constants of a network the runtime keeps as codes while it runs, and which become floats when it is loaded.
+// Which constants of a network stay packed while it runs, and which become floats when it is loaded.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace crumb::runtime {
 
 struct PackedWeights {
   std::vector<std::string> packed;
-  /// What becomes floats, and the first node that takes its values.
+  /// The constants that become floats, each with the first node that takes its values.
   std::vector<std::pair<std::string, std::string>> decoded;
 };
 
-/// Of a graph as it runs (lower/lower.h), by name: Graph::quantized.
+/// By name, for Graph::quantized of a graph as it runs (lower/lower.h).
 PackedWeights packed_weights(const graph::Graph& graph);
 
 }  // namespace crumb::runtime

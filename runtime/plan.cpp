@@ -16,10 +16,9 @@ namespace {
 using graph::Graph;
 using graph::Node;
 
-constexpr std::size_t kMostGrowth = std::size_t{4}
-                                    << 20;  // bytes that a constant may gain when it is computed
+constexpr std::size_t kMostGrowth = std::size_t{4} << 20;  // bytes by which folding may enlarge a constant
 
-/// Throws Error where it is known that input 0 is of a type that the operator does not take.
+/// Throws Error where input 0 is known to have a type that the operator does not take.
 void check_type(const NodeFacts& facts, const OperatorRow& row) {
   const ElementType type = facts.type(0);
   if (type == ElementType::kUnknown) return;
@@ -28,7 +27,7 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
 
-/// What is shared was rounded when it was made.
+/// Rounds the arrays that nobody else holds; a shared array was rounded when it was made.
 void round(std::vector<Array>& made) {
   for (Array& array : made) {
     if (array.alone()) array.round();
@@ -113,8 +112,8 @@ class Plan::Builder {
     if (!may_fold || !plan_.fold(node, step)) plan_.steps_.push_back(std::move(step));
   }
 
-  /// Says of each input what is known before anything runs. A constant that the kernel holds is no longer an input of the
-  /// step. Returns whether no input is computed.
+  /// Collects what is known of each input before anything runs. A constant that the kernel holds is removed
+  /// from the inputs of the step. Returns whether no input is computed at run time.
   bool take_inputs(const OperatorRow* row, Step& step, NodeFacts& facts) {
     bool all_constant = true;
     for (std::size_t k = 0; k < step.inputs.size(); ++k) {
@@ -199,7 +198,7 @@ void Plan::find_last_uses() {
     for (std::size_t i = step->inputs.size(); i-- > 0;) {
       const std::size_t slot = step->inputs[i];
       if (slot == kNoSlot || constants_[slot].defined() || !wanted.insert(slot).second) continue;
-      // What a node takes twice it may not write over as one of the two.
+      // A node may not write over an input that it takes twice.
       step->last[i] = static_cast<char>(std::ranges::count(step->inputs, slot) == 1);
       step->dropped.push_back(slot);
     }
@@ -223,7 +222,7 @@ bool Plan::fold(const Node& node, const Step& step) {
     made = computed(node, step, arguments, {});
     round(made);
   } catch (const Error&) {
-    return false;  // running it says what is wrong
+    return false;  // the run reports the error
   }
   for (const Array& array : made) bytes += array.bytes();
   if (bytes > taken + kMostGrowth) return false;
@@ -235,7 +234,8 @@ bool Plan::fold(const Node& node, const Step& step) {
 
 namespace {
 
-/// An array without elements may have other sizes of up to 2^62, which a kernel's loops walk.
+/// Counts the other axes of an array without elements, which may have sizes of up to 2^62: a kernel's loops
+/// walk them.
 void spend_on_empty(const Call& call, const Array* array) {
   if (!array || !array->defined() || array->size() > 0) return;
   call.spend({static_cast<std::size_t>(graph::count_around_zeros(array->shape()))});
@@ -264,7 +264,7 @@ std::vector<Array> Plan::computed(const Node& node, const Step& step, std::span<
 std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, const RunOptions& options) const {
   std::vector<Array> values(constants_.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs_[i]] = std::move(inputs[i]);
-  // Nobody writes into a constant: it is never a step's to take.
+  // Nobody writes into a constant: no step owns one.
   const auto at = [&](std::size_t slot) {
     return values[slot].defined() ? &values[slot] : const_cast<Array*>(&constants_[slot]);
   };

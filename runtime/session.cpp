@@ -25,7 +25,7 @@ std::optional<std::size_t> place_of(const std::vector<std::string>& names, const
 
 bool reads_sizes_alone(const Node& node) { return node.is("Shape") || node.is("Size"); }
 
-/// What is behind the first of the prefixes that the name has.
+/// What follows the first prefix that the name begins with.
 std::optional<std::string> behind(const std::string& name, std::initializer_list<std::string_view> prefixes) {
   for (const std::string_view prefix : prefixes) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
@@ -44,7 +44,7 @@ HeadRows rows_of(const Array& x) {
   return {x.values<float>().data(), size(1) * size(2) * size(3), size(2) * size(3), size(3), 1};
 }
 
-/// Memory of what a session holds, as the meter's while the scope lives.
+/// Counts what a session holds with the meter while the scope lives.
 class Counted {
  public:
   explicit Counted(const std::vector<std::unique_ptr<KeyCache>>& caches, std::uint64_t values)
@@ -124,7 +124,7 @@ Session::HeldValue Session::held_by(const Tie& tie) const {
   return held;
 }
 
-/// Attention nodes whose past and present are tied, and read by nobody else but for their sizes.
+/// Finds the Attention nodes whose past and present are tied and read by nobody else except for their sizes.
 void Session::find_caches() {
   const Graph& graph = model_->graph();
   const graph::Links links(graph);
@@ -202,7 +202,7 @@ Ints Session::first_shape(const HeldValue& held, const std::vector<Array>& input
   return shape;
 }
 
-/// Precondition: there are places, in a cache.
+/// Precondition: the cache holds positions.
 Ints Session::shape_of(const HeldValue& held) const {
   const KeyCache::Sizes& sizes = held.cache->sizes();
   const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
@@ -289,7 +289,7 @@ void Session::truncate(std::int64_t length) {
     if (held.cache) continue;
     Ints shape = held.value.shape();
     const std::size_t element = bytes_of(held.value.carrier());
-    std::size_t outer = 1, inner = element;  // places of the axes before; bytes behind one place
+    std::size_t outer = 1, inner = element;  // positions of the axes before; bytes of one position
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       if (axis != held.axis) (axis < held.axis ? outer : inner) *= static_cast<std::size_t>(shape[axis]);
     }
@@ -351,7 +351,7 @@ std::vector<std::byte> Session::save() const {
   return session_bytes(saved);
 }
 
-/// `sizes`: of open sizes by their names, which must agree from value to value.
+/// `sizes`: the values of named sizes, which must agree between all held values.
 void Session::check_restored(const HeldValue& held, const Array& array,
                              std::map<std::string, std::int64_t>& sizes) const {
   const std::string& name = model_->graph().inputs[held.input];
@@ -395,7 +395,7 @@ void Session::restore(std::span<const std::byte> bytes) {
     check_restored(held_[i], arrays[i], sizes);
   }
   std::vector<std::unique_ptr<KeyCache>> caches;
-  std::vector<std::size_t> nodes;  // in the order in which caches were made
+  std::vector<std::size_t> nodes;  // in the order in which the caches were made
   for (const auto& [node, cache] : by_node_) nodes.push_back(node);
   for (std::size_t c = 0; c < caches_.size(); ++c) {
     KeyCache& cache =
@@ -420,7 +420,8 @@ void Session::restore(std::span<const std::byte> bytes) {
     if (!held.cache) held.value = std::move(arrays[i]);
   }
   std::size_t c = 0;
-  for (auto& [node, cache] : by_node_) cache = caches_[c++].get();  // made in the order of the nodes
+  // caches were made in the order of the nodes
+  for (auto& [node, cache] : by_node_) cache = caches_[c++].get();
   length_ = length;
 }
 

@@ -1,13 +1,16 @@
-// Runs of one model with values that live from run to run and grow along an axis: keys and values of a decoder.
+// Runs of one model with values that live from run to run and grow along an axis: the keys and values of a
+// decoder.
 //
-// A tie says that output `present` of a run is input `past` of the next. Neither is given or handed out then. Where past and
-// present are those of an Attention node and nobody else reads their elements, its cache grows in place
-// (attention/cache.h): a step copies its own places alone. Otherwise the value made is kept, and given as it is.
+// A tie says that output `present` of a run is input `past` of the next. Neither is passed in or out then.
+// Where past and present belong to an Attention node and nobody else reads their elements, the node's cache
+// grows in place (attention/cache.h): a step copies its own positions alone. Otherwise the session keeps the
+// value and passes it on as it is.
 //
-// Before the first run the past has no places: its other sizes are those that the graph states, or that the inputs of the
-// run give a size of that name, or (of axis 0) the first input's.
+// Before the first run the past has no positions. Its other sizes are those that the graph states, those that
+// an input of the run gives a size of the same name, or (on axis 0) the size of the first input.
 //
-// Steps have the bits of the whole wherever the graph's operators do: docs/runtime.md.
+// A sequence in steps has the same bits as the sequence in one run wherever the graph's operators allow it:
+// docs/runtime.md.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +28,20 @@ namespace crumb::runtime {
 struct Tie {
   std::string past;       ///< an input
   std::string present;    ///< an output
-  std::int64_t axis = 2;  ///< along which places lie
+  std::int64_t axis = 2;  ///< the axis of positions
 };
 
-/// The ties that a graph shows: past and present of its Attention nodes, and inputs and outputs of one type and rank whose
-/// names are alike but for past, past_key_values and present, present_key_values at their beginning.
+/// The ties that a graph shows: past and present of its Attention nodes; and inputs and outputs of one type
+/// and rank whose names are equal but for a prefix (past and present, past_key_values and present or
+/// present_key_values).
 std::vector<Tie> find_ties(const graph::Graph& graph);
 
-/// One thread at a time. Many sessions may run one model.
+/// For one thread at a time. Several sessions may run one model.
 class Session {
  public:
-  /// The model must outlive it. At most so many places; 0: as many as memory has. Throws Error where a tie names no input or
-  /// output, one twice, or one whose rank is not stated.
+  /// The model must outlive the session. It holds at most `most_places` positions; 0: as many as fit the
+  /// memory. Throws Error where a tie names no input or output, names one twice, or names one whose rank is
+  /// not stated.
   Session(const Model& model, std::vector<Tie> ties, std::int64_t most_places = 0);
 
   const std::vector<Tie>& ties() const { return ties_; }
@@ -45,21 +50,23 @@ class Session {
   /// Whether tie `index` grows in place.
   bool grows_in_place(std::size_t index) const { return held_[index].cache != nullptr; }
 
-  /// The graph's inputs, of those that are not tied. Throws Error as check_inputs() does.
+  /// Adds the tied inputs to those that are given. Throws Error as check_inputs() does.
   std::vector<Array> complete(std::vector<Array> inputs) const;
-  /// What complete() gave; outputs in the graph's order, tied ones undefined. A run that fails leaves the places before it.
-  /// Throws as Model::run does, and Error where present values have not as many places as each other.
+  /// Takes what complete() returned. Outputs are in the graph's order, tied ones undefined. A run that fails
+  /// leaves the positions before it. Throws as Model::run does, and Error where the present values differ in
+  /// their number of positions.
   std::vector<Array> run_complete(std::vector<Array> inputs, RunOptions options);
   std::vector<Array> run(std::vector<Array> inputs, const RunOptions& options) {
     return run_complete(complete(std::move(inputs)), options);
   }
 
-  std::int64_t length() const { return length_; }  ///< places
+  std::int64_t length() const { return length_; }  ///< positions
   std::uint64_t bytes() const;                     ///< of memory
   void reset() { truncate(0); }                    ///< memory is kept for a run of the same batch
-  void truncate(std::int64_t length);              ///< keeps the first; throws Error where there are fewer
+  /// Keeps the first positions. Throws Error where there are fewer.
+  void truncate(std::int64_t length);
 
-  /// What lay behind a session's first places, which it can have again.
+  /// The positions that a session had behind the first ones, kept to be put back.
   class Tail {
    private:
     friend class Session;
@@ -67,18 +74,18 @@ class Session {
     std::vector<KeyCache::Tail> caches_;
     std::vector<Array> values_;
   };
-  /// A copy of the places behind the first `length`, in memory of the scope's meter. Throws Stopped and std::bad_alloc, and Error
-  /// where there are fewer.
+  /// Copies the positions behind the first `length`, into memory of the scope's meter. Throws Stopped and
+  /// std::bad_alloc, and Error where there are fewer.
   Tail tail(std::int64_t length) const;
-  /// The session is as it was when the tail was made: what came behind its first places since then goes. Throws Error,
-  /// Stopped and std::bad_alloc where memory lacks; then it has those first places alone.
-  /// Precondition: it had them ever since.
+  /// Restores the session to what it was when tail() was called; later positions are dropped. Throws Error,
+  /// Stopped and std::bad_alloc where memory is lacking; the session then has the first positions alone.
+  /// Precondition: the session has kept those first positions ever since.
   void put_back(Tail tail);
 
-  /// Everything that is held. The same places give the same bytes.
+  /// Everything that the session holds. Equal contents give equal bytes.
   std::vector<std::byte> save() const;
-  /// Throws Error where the bytes are damaged, or of a session of other ties, types or sizes, and has changed nothing then.
-  /// Names and sizes are compared, not the networks' weights.
+  /// Throws Error where the bytes are damaged, or come from a session with other ties, types or sizes; the
+  /// session is unchanged then. Names and sizes are compared, the networks' weights are not.
   void restore(std::span<const std::byte> bytes);
 
  private:
@@ -86,8 +93,8 @@ class Session {
     std::size_t input = 0, output = 0, axis = 0;
     ElementType type = ElementType::kFloat;
     std::size_t cache_index = 0;
-    KeyCache* cache = nullptr;  ///< null: `value` is what is held
-    bool is_value = false;      ///< of the cache, not its key
+    KeyCache* cache = nullptr;  ///< null: `value` holds the elements
+    bool is_value = false;      ///< whether this is the cache's value, not its key
     Array value;
   };
 

@@ -21,7 +21,7 @@ void put(std::vector<std::byte>& to, const T& number) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
-/// What is left of the bytes; nothing is read once something was missing.
+/// Reads from the front of the bytes. Reads nothing more once bytes were missing.
 class Rest {
  public:
   explicit Rest(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -51,7 +51,7 @@ class Rest {
   bool short_ = false;
 };
 
-/// Empty where the value is sound.
+/// Returns what is wrong; empty where the value is sound.
 std::string read_value(Rest& rest, SavedValue& value) {
   const auto name = rest.take(rest.number<std::uint32_t>());
   value.name.assign(reinterpret_cast<const char*>(name.data()), name.size());

@@ -3,11 +3,11 @@
 //   8 bytes  "crumb-kv"
 //   uint32   version: 1
 //   uint32   number of values
-//   uint64   places that each has
+//   uint64   positions that each has
 //   then for each value, in the order of the ties:
 //     uint32   bytes of the name, then the name of the input
 //     uint32   element type, ONNX's number
-//     uint32   number of axes, then an int64 for each (without places: 0 axes)
+//     uint32   number of axes, then an int64 for each (without positions: 0 axes)
 //     uint64   bytes of the elements, then the elements as the type stores them, row-major
 //   uint32   CRC-32 of all before
 #pragma once
@@ -37,7 +37,8 @@ struct SavedSession {
 
 std::vector<std::byte> session_bytes(const SavedSession& session);
 
-/// Views of the bytes. Sizes fit the bytes; that names, types and shapes are those of a session is for the caller to see.
+/// Views into the bytes. The sizes fit the bytes; the caller checks that names, types and shapes are those of
+/// its session.
 Result<SavedSession> parse_session(std::span<const std::byte> bytes);
 
 }  // namespace crumb::runtime

@@ -23,8 +23,8 @@ std::uint64_t bits_from(int first) {
   return shift == 0 ? word(at) : word(at) << shift | word(at + 1) >> (64 - shift);
 }
 
-/// x = k pi/2 + r with |r| <= pi/4: k modulo 4, and r. x is finite and not negative. The quotient is exact to 2^-62: of
-/// the product of x's 24 bits and 2 / pi only the bits around the point are looked at.
+/// x = k pi/2 + r with |r| <= pi/4: k modulo 4, and r. x is finite and not negative. The quotient is exact to
+/// 2^-62: of the product of x's 24 bits and 2 / pi only the bits around the point are looked at.
 std::pair<unsigned, double> quarter_turns(float x) {
   constexpr double kQuarter = 0x1.921fb54442d18p+0;
   if (x < 0.78F) return {0, static_cast<double>(x)};

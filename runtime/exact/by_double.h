@@ -1,5 +1,6 @@
-// Functions of float32 by way of float64, in additions, multiplications and divisions in a fixed order: rounded to float32
-// once, so that they are off by 0.51 units in the last place at most, and the same bits everywhere.
+// Functions of float32 by way of float64, in additions, multiplications and divisions in a fixed order:
+// rounded to float32 once, so that they are off by 0.51 units in the last place at most, and the same bits
+// everywhere.
 #pragma once
 
 namespace crumb::runtime::exact {

@@ -1,8 +1,9 @@
-// Elementary functions of float32 in additions, multiplications, divisions and fused multiply-adds in a fixed order: the
-// same bits on every instruction set. No library's function is called.
+// Elementary functions of float32 in additions, multiplications, divisions and fused multiply-adds in a fixed
+// order: the same bits on every instruction set. No library's function is called.
 //
-// Each is the nearest float32 to the true value or a neighbour of it, within the units in the last place (of the true
-// value, subnormal results in units of 2^-149) that kFunctions states; NaN gives NaN. tests/runtime/exact/ measures it.
+// Each is the nearest float32 to the true value or a neighbour of it, within the units in the last place (of
+// the true value, subnormal results in units of 2^-149) that kFunctions states; NaN gives NaN.
+// tests/runtime/exact/ measures it.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
-// Products of float32 matrices whose bits depend on the numbers alone: not on threads, blocks, neighbours or the
-// instruction set.
+// Products of float32 matrices whose bits depend on the numbers alone: not on threads, blocks, neighbours or
+// the instruction set.
 //
-// A sum of products is sixteen partial sums: term k is added to partial sum k mod 16 by one fused multiply-add, from k = 0
-// on, each partial sum beginning with +0; terms are filled up with zeros to a multiple of sixteen. Then partial sum i
-// takes i + 8, then i + 4, then i + 2, then 1.
+// A sum of products is sixteen partial sums: term k is added to partial sum k mod 16 by one fused
+// multiply-add, from k = 0 on, each partial sum beginning with +0; terms are filled up with zeros to a
+// multiple of sixteen. Then partial sum i takes i + 8, then i + 4, then i + 2, then 1.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace crumb::runtime::exact {
 
 inline constexpr std::size_t kPartialSums = 16;
 
-/// y[m, n] = the sum over k of x[m, k] * w[n, k], for m < rows, n < columns, k < terms. Strides count floats from row to
-/// row, and for y from element to element too. y overlaps neither x nor w.
+/// y[m, n] = the sum over k of x[m, k] * w[n, k], for m < rows, n < columns, k < terms. Strides count floats
+/// from row to row, and for y from element to element too. y overlaps neither x nor w.
 struct Products {
   std::size_t rows = 0;
   std::size_t columns = 0;

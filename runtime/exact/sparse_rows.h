@@ -16,8 +16,9 @@ struct SparseElement {
   float value = 0;
 };
 
-/// How a row is summed: elements of one partial sum lie side by side, terms ascending, and partial sums that no element reaches
-/// are left out. They stay +0, which changes no other number than -0, to +0: where some are left out, +0 is added in the end.
+/// How a row is summed: elements of one partial sum lie side by side, terms ascending, and partial sums that
+/// no element reaches are left out. They stay +0, which changes no other number than -0, to +0: where some
+/// are left out, +0 is added in the end.
 struct SparseRow {
   struct Fold {
     std::uint8_t to = 0, from = 0;  ///< partial sums, counted as they lie
@@ -37,7 +38,8 @@ class SparseRows {
   /// Of rows of `terms` elements. Preconditions: places lie in the matrix, each once; terms fit 32 bits.
   SparseRows(std::size_t rows, std::size_t terms, std::vector<Placed> elements);
 
-  /// What multiply() of products.h gives for these rows as w. Columns, terms and w of the product are not looked at.
+  /// What multiply() of products.h gives for these rows as w. Columns, terms and w of the product are not
+  /// looked at.
   void multiply(const Products& product, int threads) const;
 
   /// The row as it is with its zeros.
@@ -62,8 +64,8 @@ class SparseRows {
 /// Rows of x that one pass takes.
 inline constexpr std::size_t kSparseLanes = 16;
 
-/// y[lane * lane_stride] for `lanes` of them, from x[term * kSparseLanes + lane], or of one lane from x[term]; sums over finite x.
-/// For any processor and with AVX2 and FMA.
+/// y[lane * lane_stride] for `lanes` of them, from x[term * kSparseLanes + lane], or of one lane from
+/// x[term]; sums over finite x. For any processor and with AVX2 and FMA.
 void sparse_row_portable(const SparseRow& row, const float* x, std::size_t lanes, float* y,
                          std::size_t lane_stride);
 void sparse_row_avx2(const SparseRow& row, const float* x, std::size_t lanes, float* y,

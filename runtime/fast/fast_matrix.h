@@ -1,12 +1,13 @@
-// Products of float rows with a matrix that is kept as codes, by the promise `fast`: each row of x becomes bytes, products are
-// sums of integers, and the weights stay packed.
+// Products of float rows with a matrix that is kept as codes, by the promise `fast`: each row of x becomes
+// bytes, products are sums of integers, and the weights stay packed.
 //
-// A row x has the scale s = max|x| / 127 and codes q = round(x / s). With w = level * scale of its block, levels being small
-// integers, y = s * the sum over blocks of scale * the sum over the block of q * level; the inner sum is exact.
+// A row x has the scale s = max|x| / 127 and codes q = round(x / s). With w = level * scale of its block,
+// levels being small integers, y = s * the sum over blocks of scale * the sum over the block of q * level;
+// the inner sum is exact.
 //
-// The bound: |y - the sum of x * w| <= s / 2 * sum|w| + (blocks + 4) * 2^-23 * 127.5 * s * sum|w|. The first term is what
-// rounding x costs; the second what float32 sums of the blocks do. What it makes has the same bits on every processor and
-// for any number of threads and rows.
+// The bound: |y - the sum of x * w| <= s / 2 * sum|w| + (blocks + 4) * 2^-23 * 127.5 * s * sum|w|. The first
+// term is what rounding x costs; the second what float32 sums of the blocks do. What it makes has the same
+// bits on every processor and for any number of threads and rows.
 #pragma once
 
 #include <array>
@@ -25,12 +26,13 @@ namespace crumb::runtime {
 
 class FastMatrix {
  public:
-  /// Null where its values are no integers of seven bits, times a power of two, times one scale for whole fours of a row's
-  /// terms: float zero points, minima, codebooks, wide floats, blocks of other sizes. It shares the tensor.
+  /// Null where its values are no integers of seven bits, times a power of two, times one scale for whole
+  /// fours of a row's terms: float zero points, minima, codebooks, wide floats, blocks of other sizes. It
+  /// shares the tensor.
   static std::shared_ptr<const FastMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
-  /// y = x * w^T; what the products say of w does not count. False, and nothing is done, where a row of x is not for bytes:
-  /// it holds infinities or NaN, or no number as large as 2^-100 but others than zero.
+  /// y = x * w^T; what the products say of w does not count. False, and nothing is done, where a row of x is
+  /// not for bytes: it holds infinities or NaN, or no number as large as 2^-100 but others than zero.
   bool multiply(const exact::Products& products, int threads) const;
 
  private:

@@ -1,7 +1,7 @@
 // row_sums.h with AVX2.
 //
-// vpmaddubsw wants one side without a sign: it takes |level|, and q with the level's sign. Two products are at most
-// 2 * 128 * 127 = 32,512, which 16 bits hold.
+// vpmaddubsw wants one side without a sign: it takes |level|, and q with the level's sign. Two products are
+// at most 2 * 128 * 127 = 32,512, which 16 bits hold.
 #include "runtime/fast/row_sums.h"
 
 #if defined(__x86_64__)

@@ -13,8 +13,8 @@
 
 namespace crumb::runtime {
 
-/// What an instruction does with its operands a and b, or with a: in float32, each with the bits of its operator's kernel. The
-/// last three are Quantized, Codes and Values (lower/domain.h).
+/// What an instruction does with its operands a and b, or with a: in float32, each with the bits of its
+/// operator's kernel. The last three are Quantized, Codes and Values (lower/domain.h).
 enum class Elementwise : std::uint8_t {
   kAdd,
   kSubtract,
@@ -36,8 +36,8 @@ enum class Elementwise : std::uint8_t {
   kOfCodes,
 };
 
-/// Whether it may have another behind it, and whether its operand may be what another makes: codes are none of a region's
-/// registers.
+/// Whether it may have another behind it, and whether its operand may be what another makes: codes are none
+/// of a region's registers.
 constexpr bool makes_floats(Elementwise what) { return what != Elementwise::kToCodes; }
 constexpr bool takes_floats(Elementwise what) { return what != Elementwise::kOfCodes; }
 
@@ -46,15 +46,16 @@ std::optional<Elementwise> elementwise_of(const graph::Node& node);
 
 class Program {
  public:
-  /// Precondition: of nodes that elementwise_of() knows, each after those whose outputs it takes; the last one makes what
-  /// the region makes, and it alone may make codes.
+  /// Precondition: of nodes that elementwise_of() knows, each after those whose outputs it takes; the last
+  /// one makes what the region makes, and it alone may make codes.
   explicit Program(std::span<const graph::Node> nodes);
 
   /// The values that the region takes, each once, in the order in which they come.
   const std::vector<std::string>& inputs() const { return inputs_; }
 
-  /// Makes output 0 of a call with those inputs, or does nothing and says false: where one is no float32 (codes: of bytes),
-  /// and where they are not of one shape but for single numbers and rows along the last axis (codes: of that shape).
+  /// Makes output 0 of a call with those inputs, or does nothing and says false: where one is no float32
+  /// (codes: of bytes), and where they are not of one shape but for single numbers and rows along the last
+  /// axis (codes: of that shape).
   bool run(Call& call) const;
 
  private:

@@ -1,12 +1,14 @@
-// Products of integer matrices whose elements are bytes: codes, which are not negative, times weights, which have a sign.
+// Products of integer matrices whose elements are bytes: codes, which are not negative, times weights, which
+// have a sign.
 //
-// One operand lies in rows, the other in vectors: 16 columns by 4 terms in 64 bytes, column by column, which is what one
-// instruction of every set takes (vpdpbusd with 512 bits; half of it with AVX2) against four terms of a row. Weights lie in rows
-// and codes in vectors (a convolution, whose places are columns), or the other way round (a matrix product, whose outputs
-// are).
+// One operand lies in rows, the other in vectors: 16 columns by 4 terms in 64 bytes, column by column, which
+// is what one instruction of every set takes (vpdpbusd with 512 bits; half of it with AVX2) against four
+// terms of a row. Weights lie in rows and codes in vectors (a convolution, whose places are columns), or the
+// other way round (a matrix product, whose outputs are).
 //
-// Sums are those modulo 2^32, so a sum that itself fits 32 bits is exact whatever its parts pass on their way. Narrower
-// registers are used only where it is proven that they hold every sum that comes into them (Way).
+// Sums are those modulo 2^32, so a sum that itself fits 32 bits is exact whatever its parts pass on their
+// way. Narrower registers are used only where it is proven that they hold every sum that comes into them
+// (Way).
 #pragma once
 
 #include <cstddef>
@@ -26,8 +28,8 @@ constexpr std::size_t vectors_of(std::size_t columns) { return (columns + kLanes
 /// Which operand lies in vectors.
 enum class InVectors : std::uint8_t { kWeights, kCodes };
 
-/// y[r * y_stride + 16 * v + lane] = start + the sum over g and i of row[r][4 * g + i] * vector[v][g][lane][i], for
-/// r < rows, v < vectors, g < groups.
+/// y[r * y_stride + 16 * v + lane] = start + the sum over g and i of row[r][4 * g + i] *
+/// vector[v][g][lane][i], for r < rows, v < vectors, g < groups.
 struct ByteProducts {
   std::size_t rows = 0;
   std::size_t vectors = 0;
@@ -58,15 +60,15 @@ struct Way {
   bool is_all_in_16_bits(std::size_t groups) const { return kind == Kind::kPairs && span >= groups; }
 };
 
-/// What vpmaddubsw and 16 bits can do for weights in rows of 4 * groups and codes up to `most`: the span of groups over
-/// which no sum of products that meet in a register passes 16 bits; 0 where a pair of them may.
+/// What vpmaddubsw and 16 bits can do for weights in rows of 4 * groups and codes up to `most`: the span of
+/// groups over which no sum of products that meet in a register passes 16 bits; 0 where a pair of them may.
 std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t groups, int most);
 
 /// The fastest way that this processor has for such weights and codes.
 Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most);
 
-/// "int16, vpmaddubsw: sums are proven to stay in [-450, 450]", for people: how wide the registers are that sums of a way are
-/// added up in, and why. `least` and `most`: the sums, whatever the codes.
+/// "int16, vpmaddubsw: sums are proven to stay in [-450, 450]", for people: how wide the registers are that
+/// sums of a way are added up in, and why. `least` and `most`: the sums, whatever the codes.
 std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most);
 
 /// " in [-450, 450]"
@@ -75,8 +77,8 @@ std::string range_of(std::int64_t least, std::int64_t most);
 /// By the definition; kept for ever.
 void multiply_bytes_ref(InVectors which, const ByteProducts& products);
 
-/// On this thread. Precondition: the way is way_of()'s for these weights and codes, or one that asks less of them and that
-/// the processor has.
+/// On this thread. Precondition: the way is way_of()'s for these weights and codes, or one that asks less of
+/// them and that the processor has.
 void multiply_bytes(const Way& way, InVectors which, const ByteProducts& products);
 
 /// Precondition: may_use(Isa::kAvx2).

@@ -1,6 +1,6 @@
-// Byte products with AVX2. A vector is two halves of eight columns: vpmaddubsw makes two sums of two products for each
-// column, in 16 bits, where these are wide enough; else bytes are widened to 16 bits and vpmaddwd adds in 32. The instruction
-// set is named function by function, as in products_avx2.cpp.
+// Byte products with AVX2. A vector is two halves of eight columns: vpmaddubsw makes two sums of two products
+// for each column, in 16 bits, where these are wide enough; else bytes are widened to 16 bits and vpmaddwd
+// adds in 32. The instruction set is named function by function, as in products_avx2.cpp.
 #include "runtime/integer/byte_products.h"
 
 #if defined(__x86_64__)
@@ -135,7 +135,8 @@ void all_pairs(const ByteProducts& p, std::size_t span) {
   }
 }
 
-// Words: bytes widened, four columns of four terms a register; each column's sum lies in two lanes until the end.
+// Words: bytes widened, four columns of four terms a register; each column's sum lies in two lanes until the
+// end.
 
 constexpr std::size_t kQuarters = 4, kQuarterBytes = kVectorBytes / kQuarters;
 

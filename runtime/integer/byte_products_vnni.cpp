@@ -1,5 +1,6 @@
-// Byte products with AVX-512 VNNI: 64 of them in one instruction. Tiles of up to six rows by four vectors keep their sums in
-// registers over all terms. The instruction sets are named function by function, as in products_avx2.cpp.
+// Byte products with AVX-512 VNNI: 64 of them in one instruction. Tiles of up to six rows by four vectors
+// keep their sums in registers over all terms. The instruction sets are named function by function, as in
+// products_avx2.cpp.
 #include "runtime/integer/byte_products.h"
 
 #if defined(__x86_64__)

@@ -27,8 +27,9 @@ Bytes bytes_of(int least, int most);
 /// The same where padding is among them, which is the zero point; nothing where a byte does not hold both.
 std::optional<Bytes> bytes_of(int least, int most, int zero);
 
-/// What the sums of each row of weights begin with, so that they come out as those of (code - zero) * weight: less the
-/// weights' sum times (zero - offset), modulo 2^32. `count`: of starts, zeros behind those of the rows.
+/// What the sums of each row of weights begin with, so that they come out as those of (code - zero) * weight:
+/// less the weights' sum times (zero - offset), modulo 2^32. `count`: of starts, zeros behind those of the
+/// rows.
 std::vector<std::int32_t> starts_of(std::span<const std::int8_t> rows, std::size_t groups,
                                     int zero_less_offset, std::size_t count);
 

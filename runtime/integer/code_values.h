@@ -1,4 +1,5 @@
-// Values to the codes of a quantizer with one scale, and back, in float32: what Codes and Values (lower/domain.h) say.
+// Values to the codes of a quantizer with one scale, and back, in float32: what Codes and Values
+// (lower/domain.h) say.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +15,17 @@ struct CodeScale {
   bool is_signed = false;   ///< codes are int8
 };
 
-/// codes[i] = the integer nearest to clamp(x[i] / scale + zero, low, high), ties to even; NaN gives the least. Gives whether all
-/// of x is finite.
+/// codes[i] = the integer nearest to clamp(x[i] / scale + zero, low, high), ties to even; NaN gives the
+/// least. Gives whether all of x is finite.
 bool codes_of(const CodeScale& by, const float* x, std::size_t count, std::uint8_t* codes);
-/// y[i] = (code - zero) * scale of the same integers, but that NaN stays NaN where the codes are not bipolar. Gives whether all of
-/// x is finite. x and y may be one.
+/// y[i] = (code - zero) * scale of the same integers, but that NaN stays NaN where the codes are not bipolar.
+/// Gives whether all of x is finite. x and y may be one.
 bool quantized_of(const CodeScale& by, const float* x, std::size_t count, float* y);
 /// x[i] = (codes[i] - zero) * scale.
 void values_of(const CodeScale& by, const std::uint8_t* codes, std::size_t count, float* x);
 
-/// On any processor, and with AVX2: those that the three above choose from. Precondition: may_use(Isa::kAvx2).
+/// On any processor, and with AVX2: those that the three above choose from. Precondition:
+/// may_use(Isa::kAvx2).
 bool codes_of_portable(const CodeScale& by, const float* x, std::size_t count, std::uint8_t* codes);
 bool quantized_of_portable(const CodeScale& by, const float* x, std::size_t count, float* y);
 void values_of_portable(const CodeScale& by, const std::uint8_t* codes, std::size_t count, float* x);

@@ -76,7 +76,8 @@ std::optional<Line> line_of(std::span<const std::int32_t> thresholds) {
   const auto before = static_cast<double>(real.before);
   if (count == 0) return Line{.offset = before, .least = before, .most = before};
   if (count == 1) return line_of(real, {real.at[0] - 0.5, 1});
-  // A step width is too small or too large where two places leave each other no room; each such pair cuts off a part.
+  // A step width is too small or too large where two places leave each other no room; each such pair cuts off
+  // a part.
   const double reach = static_cast<double>(real.at.back()) - real.at.front();
   double low = std::max(0.0, (reach - 1) / static_cast<double>(count - 1)),
          high = (reach + 1) / static_cast<double>(count - 1);

@@ -1,9 +1,10 @@
 // Codes of integer sums by a line, where thresholds lie on one.
 //
-// A code is the number of thresholds that a sum reaches (lower/chain.h). Behind an affine chain thresholds are evenly spread,
-// so that number is round(sum * slope + offset) between a least and a most, in float64, but for what rounding does. Both are
-// step functions that never fall, so they agree for every sum if they agree at each threshold and at the sum below it: that
-// is what line_of() checks, with the operations that codes_by_lines() has. What it gives is proven, not fitted.
+// A code is the number of thresholds that a sum reaches (lower/chain.h). Behind an affine chain thresholds
+// are evenly spread, so that number is round(sum * slope + offset) between a least and a most, in float64,
+// but for what rounding does. Both are step functions that never fall, so they agree for every sum if they
+// agree at each threshold and at the sum below it: that is what line_of() checks, with the operations that
+// codes_by_lines() has. What it gives is proven, not fitted.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ namespace crumb::runtime::integer {
 inline constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int32_t kAlways = std::numeric_limits<std::int32_t>::min();
 
-/// reached = the nearest integer to clamp(sum * slope + offset, least, most): what (v + magic) - magic is, whose ties go to
-/// an even or, with an odd magic number, to an odd one.
+/// reached = the nearest integer to clamp(sum * slope + offset, least, most): what (v + magic) - magic is,
+/// whose ties go to an even or, with an odd magic number, to an odd one.
 struct Line {
   double slope = 0, offset = 0;
   double least = 0, most = 0;
@@ -30,8 +31,8 @@ struct Line {
   std::int32_t reached(std::int32_t sum) const;
 };
 
-/// The line that gives the number of thresholds that each sum reaches, of `thresholds` in ascending order: kAlways first,
-/// kNever last. Nothing where there is none, as where the chain has a bend.
+/// The line that gives the number of thresholds that each sum reaches, of `thresholds` in ascending order:
+/// kAlways first, kNever last. Nothing where there is none, as where the chain has a bend.
 std::optional<Line> line_of(std::span<const std::int32_t> thresholds);
 
 /// The same numbers of every Line, one array for each, of one channel or of all.
@@ -56,7 +57,8 @@ void codes_by_lines(Channels channels, const Lines& lines, std::int32_t low, con
 void floats_of(Channels channels, const double* factors, const double* shifts, const std::int32_t* sums,
                std::size_t count, float* values);
 
-/// On any processor, with AVX2 and with AVX-512: those that the two above choose from. Precondition: may_use() the set.
+/// On any processor, with AVX2 and with AVX-512: those that the two above choose from. Precondition:
+/// may_use() the set.
 void codes_by_lines_portable(Channels channels, const Lines& lines, std::int32_t low,
                              const std::int32_t* sums, std::size_t count, std::uint8_t* codes);
 void floats_of_portable(Channels channels, const double* factors, const double* shifts,

@@ -10,8 +10,8 @@ namespace crumb::runtime::integer {
 inline constexpr std::size_t kTerms = 16;
 constexpr std::size_t padded(std::size_t terms) { return (terms + kTerms - 1) / kTerms * kTerms; }
 
-/// y[n * y_stride + m] = the sum over k of x[m * terms + k] * w[n * terms + k], for m < rows, n < columns, k < terms, a
-/// multiple of kTerms. No sum of some of the terms may pass 32 bits.
+/// y[n * y_stride + m] = the sum over k of x[m * terms + k] * w[n * terms + k], for m < rows, n < columns, k
+/// < terms, a multiple of kTerms. No sum of some of the terms may pass 32 bits.
 struct Products {
   std::size_t rows = 0;
   std::size_t columns = 0;

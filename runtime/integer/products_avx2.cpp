@@ -1,5 +1,6 @@
-// multiply() with AVX2: sixteen terms are one multiplication of pairs (vpmaddwd) and one addition. The instruction set is
-// named function by function, so that nothing inline of the standard library is compiled for it.
+// multiply() with AVX2: sixteen terms are one multiplication of pairs (vpmaddwd) and one addition. The
+// instruction set is named function by function, so that nothing inline of the standard library is compiled
+// for it.
 #include "runtime/integer/products.h"
 
 #if defined(__x86_64__)

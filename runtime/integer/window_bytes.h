@@ -8,8 +8,8 @@ namespace crumb::runtime::integer {
 
 inline constexpr std::size_t kMostVectors = 4;  ///< that are made at a time
 
-/// Bytes of four rows, 16 * vectors of each, to vectors of sixteen columns (byte_products.h): vector v goes to
-/// to + v * step. Precondition: vectors <= kMostVectors.
+/// Bytes of four rows, 16 * vectors of each, to vectors of sixteen columns (byte_products.h): vector v goes
+/// to to + v * step. Precondition: vectors <= kMostVectors.
 void interleave(const std::uint8_t* const rows[4], std::size_t vectors, std::uint8_t* to, std::size_t step);
 
 /// Sums that slide() may write, and bytes that it may read, behind those that it is asked for.
@@ -24,10 +24,12 @@ struct Slide {
   std::int32_t start = 0;
 };
 
-/// sums[i] = start + the sum over t of weights[t] * x[offsets[t] + i], for i < count, and whatever it likes for kSlack more.
+/// sums[i] = start + the sum over t of weights[t] * x[offsets[t] + i], for i < count, and whatever it likes
+/// for kSlack more.
 void slide(const Slide& window, std::int32_t* sums, std::size_t count);
 
-/// Those that the two choose from. Preconditions: may_use(Isa::kAvx512) and four vectors; may_use(Isa::kAvx2).
+/// Those that the two choose from. Preconditions: may_use(Isa::kAvx512) and four vectors;
+/// may_use(Isa::kAvx2).
 void interleave_portable(const std::uint8_t* const rows[4], std::size_t vectors, std::uint8_t* to,
                          std::size_t step);
 void interleave_avx512(const std::uint8_t* const rows[4], std::uint8_t* to, std::size_t step);

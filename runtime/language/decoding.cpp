@@ -14,7 +14,8 @@ namespace {
 
 using text::TokenId;
 
-/// Tokens that run together: enough to decode each weight seldom, few enough for what they make to stay in caches.
+/// Tokens that run together: enough to decode each weight seldom, few enough for what they make to stay in
+/// caches.
 constexpr std::size_t kPiece = 256;
 
 std::size_t context_of(const LanguageModel& model, const DecodingOptions& options) {

@@ -20,7 +20,8 @@ namespace {
 using text::TokenId;
 using Logits = std::span<const float>;
 
-/// Sequences that are drawn together: enough for weights to be read seldom, few enough for their keys and values.
+/// Sequences that are drawn together: enough for weights to be read seldom, few enough for their keys and
+/// values.
 constexpr std::size_t kRows = 16;
 
 bool ends(const LanguageModel& model, TokenId id) {
@@ -240,7 +241,8 @@ void draw(const LanguageModel& model, std::span<const std::unique_ptr<Writer>> w
   }
 }
 
-/// Sequences by writers that make(seed) gives, kRows at a time; take(writer) is called in the order of the sequences.
+/// Sequences by writers that make(seed) gives, kRows at a time; take(writer) is called in the order of the
+/// sequences.
 template <class Make, class Take>
 void draw_all(const LanguageModel& model, const DrawnText& how, const SequencesDone& done, const Make& make,
               const Take& take) {

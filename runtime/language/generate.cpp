@@ -59,8 +59,8 @@ class StoppingText {
   std::size_t shown_ = 0;
 };
 
-/// The token behind the newest half of those that are there, which begins with the tokenizer's first one where all of them do
-/// and there is a position for it.
+/// The token behind the newest half of those that are there, which begins with the tokenizer's first one
+/// where all of them do and there is a position for it.
 std::span<const float> shift_and_feed(Decoding& decoding, const LanguageModel& model, TokenId id) {
   const std::vector<TokenId>& all = decoding.ids();
   std::vector<TokenId> kept(all.end() - static_cast<std::ptrdiff_t>(all.size() / 2), all.end());

@@ -31,10 +31,12 @@ struct Answer {
   double prompt_seconds = 0, answer_seconds = 0;
 };
 
-/// Answers `prompt`, which is everything so far: of what the decoding has, the tokens that both begin with stay as they are, and
-/// the others go. Then it has the prompt and the answer, whose last token has been chosen and not run. `show` gets text as
-/// it comes, in whole characters, nothing of what a stop may yet take away. An interrupt ends the answer; one before the
-/// first token is thrown on, and the decoding is as it was. One while a full context is shifted leaves the full one. Throws Error as Decoding::feed does, and Error(kUsage) where the prompt or a stop is empty.
+/// Answers `prompt`, which is everything so far: of what the decoding has, the tokens that both begin with
+/// stay as they are, and the others go. Then it has the prompt and the answer, whose last token has been
+/// chosen and not run. `show` gets text as it comes, in whole characters, nothing of what a stop may yet take
+/// away. An interrupt ends the answer; one before the first token is thrown on, and the decoding is as it
+/// was. One while a full context is shifted leaves the full one. Throws Error as Decoding::feed does, and
+/// Error(kUsage) where the prompt or a stop is empty.
 Answer generate(const LanguageModel& model, Decoding& decoding, std::span<const text::TokenId> prompt,
                 const GenerateOptions& options, const std::function<void(std::string_view)>& show = {});
 

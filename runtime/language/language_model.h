@@ -17,10 +17,10 @@ namespace crumb::runtime {
 
 class LanguageModel {
  public:
-  /// `graph`: with the inputs input_ids, attention_mask and position_ids (models/decoder.h), what is tied (session.h), and the
-  /// output logits; in operators that the runtime has. `read`: the files beside its tensors; `name`: whose they are, for
-  /// messages. Throws Error where the graph is another, where a file is missing or damaged, where the tokenizer has ids
-  /// without logits, and as Model does.
+  /// `graph`: with the inputs input_ids, attention_mask and position_ids (models/decoder.h), what is tied
+  /// (session.h), and the output logits; in operators that the runtime has. `read`: the files beside its
+  /// tensors; `name`: whose they are, for messages. Throws Error where the graph is another, where a file is
+  /// missing or damaged, where the tokenizer has ids without logits, and as Model does.
   static LanguageModel load(graph::Graph graph, const text::ReadFile& read, const std::string& name);
 
   const Model& model() const { return model_; }
@@ -28,7 +28,8 @@ class LanguageModel {
   const text::TextTokenizer& tokenizer() const { return tokenizer_; }
   std::size_t vocabulary() const { return vocabulary_; }  ///< logits of a position
   std::size_t positions() const { return positions_; }    ///< max_position_embeddings
-  /// Sequences that are longer compute all their positions with other frequencies (Phi-3's longrope); 0: there are none.
+  /// Sequences that are longer compute all their positions with other frequencies (Phi-3's longrope); 0:
+  /// there are none.
   std::size_t switch_at() const { return switch_at_; }
   /// Throws Error where the model has none, or one that cannot be read.
   const text::ChatTemplate& chat_template() const;

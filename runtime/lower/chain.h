@@ -1,10 +1,11 @@
 // What stands between a layer's integer sums and the next quantizer, as a step function of the sum.
 //
-// A sum S is the value S * factor. Additions, multiplications and divisions by constants, batch normalization, rectifiers
-// and clips follow, then a quantizer. All of them are monotone, so the code that the quantizer gives is a step function of
-// S: the least code plus the number of thresholds that S reaches (FINN's MultiThreshold; Umuroglu and Jahre 2017,
-// Streamlined Deployment for Quantized Neural Networks, section 3). Thresholds are derived in exact arithmetic on the
-// constants as the file has them: no rounding of floats comes between a sum and its code.
+// A sum S is the value S * factor. Additions, multiplications and divisions by constants, batch
+// normalization, rectifiers and clips follow, then a quantizer. All of them are monotone, so the code that
+// the quantizer gives is a step function of S: the least code plus the number of thresholds that S reaches
+// (FINN's MultiThreshold; Umuroglu and Jahre 2017, Streamlined Deployment for Quantized Neural Networks,
+// section 3). Thresholds are derived in exact arithmetic on the constants as the file has them: no rounding
+// of floats comes between a sum and its code.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,8 @@ class Chain {
       : factors_(std::move(factors)), steps_(std::move(steps)) {}
 
   std::size_t channels() const { return factors_.size(); }
-  /// Whether every number is 0 or of a magnitude for which the arithmetic is exact, and what must be positive is.
+  /// Whether every number is 0 or of a magnitude for which the arithmetic is exact, and what must be positive
+  /// is.
   bool is_sound() const;
   /// Whether larger sums of the channel give smaller values.
   bool falls(std::size_t channel) const;
@@ -65,8 +67,9 @@ class Chain {
   /// The code of a sum, exactly.
   std::int32_t code(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer) const;
 
-  /// For sums in [least, most], of which those of falling channels are negated: ascending, quantizer.steps() of them; the code of
-  /// a sum is quantizer.code() of the number of thresholds that are not above it. Preconditions: is_sound(), |sums| < 2^31 - 1.
+  /// For sums in [least, most], of which those of falling channels are negated: ascending, quantizer.steps()
+  /// of them; the code of a sum is quantizer.code() of the number of thresholds that are not above it.
+  /// Preconditions: is_sound(), |sums| < 2^31 - 1.
   std::vector<std::int32_t> thresholds(std::size_t channel, std::int32_t least, std::int32_t most,
                                        const UniformQuantizer& quantizer) const;
 

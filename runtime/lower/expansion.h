@@ -1,7 +1,8 @@
-// Exact sums of floating point numbers (Shewchuk 1997, Adaptive Precision Floating-Point Arithmetic, sections 2.4 to 2.7):
-// a number is the exact sum of doubles that do not overlap, the least first, zeros left out.
+// Exact sums of floating point numbers (Shewchuk 1997, Adaptive Precision Floating-Point Arithmetic, sections
+// 2.4 to 2.7): a number is the exact sum of doubles that do not overlap, the least first, zeros left out.
 //
-// Exact where nothing over- or underflows: numbers of magnitude 2^-400 to 2^400, products of up to a few of them.
+// Exact where nothing over- or underflows: numbers of magnitude 2^-400 to 2^400, products of up to a few of
+// them.
 #pragma once
 
 #include <vector>

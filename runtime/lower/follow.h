@@ -11,7 +11,8 @@
 
 namespace crumb::runtime {
 
-/// Operators that give some of their input's elements, wherever they lie: what they do to values they do to codes.
+/// Operators that give some of their input's elements, wherever they lie: what they do to values they do to
+/// codes.
 bool moves_codes(const graph::Node& node);
 
 /// Where the channels of a product's output lie.

@@ -38,7 +38,8 @@ class Known {
 
   /// QONNX's quantizers with one scale, of up to eight bits, to the nearest.
   std::optional<UniformQuantizer> quantizer_of(const graph::Node& node) const;
-  /// Of a QuantizeLinear or DequantizeLinear of eight bits with one scale. `type`: of its codes, where that is known.
+  /// Of a QuantizeLinear or DequantizeLinear of eight bits with one scale. `type`: of its codes, where that
+  /// is known.
   std::optional<UniformQuantizer> linear_quantizer(const graph::Node& node, graph::ElementType type) const;
   /// Codes that the file itself computes with: integers of eight bits, with one scale.
   std::optional<UniformQuantizer> dequantizer_of(const graph::Node& node) const;

@@ -198,7 +198,8 @@ class Lowering {
     return true;
   }
 
-  /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`: its sums.
+  /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`:
+  /// its sums.
   Node product_node(const Node& node, const Coded& x, const IntegerWeight& w,
                     const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
     const bool convolves = graph::is_convolution(node);
@@ -390,8 +391,8 @@ class Lowering {
     std::erase_if(made_.graph.quantized, [&](const auto& entry) { return !used.contains(entry.first); });
   }
 
-  /// Quantizers whose codes nothing takes, but for what moves them and makes floats of them again, quantize in floats, and what
-  /// moves their codes moves floats: NaN stays NaN.
+  /// Quantizers whose codes nothing takes, but for what moves them and makes floats of them again, quantize
+  /// in floats, and what moves their codes moves floats: NaN stays NaN.
   void keep_in_floats() {
     std::map<std::string, std::string> value_of;  // by the name of its codes
     for (const auto& [value, coded] : coded_) value_of[coded.codes] = value;
@@ -449,8 +450,8 @@ class Lowering {
 }  // namespace
 
 Lowered lower(Graph graph) {
-  // A node without its first input or output is hardly one that a network has: such a graph is left as it is, and what
-  // computes it says what is wrong.
+  // A node without its first input or output is hardly one that a network has: such a graph is left as it is,
+  // and what computes it says what is wrong.
   const auto is_usual = [](const Node& node) {
     return node.has_output(0) && (node.has_input(0) || node.is("Constant"));
   };

@@ -24,8 +24,8 @@ struct StepFunctions {
   static bool is_line(double magic) { return magic != 0; }
 };
 
-/// Of sums in [least, most], one of each channel. Where values fall as sums rise, the channel's weights change their signs, and
-/// with them the bounds of its sums.
+/// Of sums in [least, most], one of each channel. Where values fall as sums rise, the channel's weights
+/// change their signs, and with them the bounds of its sums.
 StepFunctions step_functions(const Chain& chain, const UniformQuantizer& quantizer, IntegerWeight& w,
                              std::vector<std::int32_t>& least, std::vector<std::int32_t>& most);
 

@@ -1,13 +1,14 @@
 // One block of memory for the values of a graph's runs, planned once.
 //
-// The first run takes its values from the heap, and what it takes is noted, and how long that is there. From that a plan is
-// made (memory_plan.h), and later runs have a place for each value in one block, which stays from run to run: nothing is asked
-// of the heap, and no page is touched for the first time. What the plan has no room for (a larger batch, a longer sequence)
-// comes from the heap once more, and the plan grows with it; smaller runs fit in as they are. A run that takes other pieces,
-// not larger ones, is noted anew. What outlives its run, as outputs do, is never in the block.
+// The first run takes its values from the heap, and what it takes is noted, and how long that is there. From
+// that a plan is made (memory_plan.h), and later runs have a place for each value in one block, which stays
+// from run to run: nothing is asked of the heap, and no page is touched for the first time. What the plan has
+// no room for (a larger batch, a longer sequence) comes from the heap once more, and the plan grows with it;
+// smaller runs fit in as they are. A run that takes other pieces, not larger ones, is noted anew. What
+// outlives its run, as outputs do, is never in the block.
 //
-// Nothing depends on the plan being right: before a value gets its place, those that are there are looked through, and one
-// that outlives its run unforeseen keeps the block that it lies in.
+// Nothing depends on the plan being right: before a value gets its place, those that are there are looked
+// through, and one that outlives its run unforeseen keeps the block that it lies in.
 #pragma once
 
 #include <cstddef>

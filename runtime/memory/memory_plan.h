@@ -1,4 +1,5 @@
-// Places in one block of memory for values of known sizes and lifetimes: those that are never there at once may share bytes.
+// Places in one block of memory for values of known sizes and lifetimes: those that are never there at once
+// may share bytes.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,10 @@ struct MemoryPlan {
   std::size_t bytes = 0;             ///< of the block
 };
 
-/// The smallest block of three greedy orders (largest value first, the order of Pisarchyk and Lee, "Efficient memory management
-/// for deep neural net inference", 2020, section 5; longest lifetime first; in the order of birth), each value in the
-/// smallest gap that takes it. The same values give the same plan. Time grows with the square of the number of values.
+/// The smallest block of three greedy orders (largest value first, the order of Pisarchyk and Lee, "Efficient
+/// memory management for deep neural net inference", 2020, section 5; longest lifetime first; in the order of
+/// birth), each value in the smallest gap that takes it. The same values give the same plan. Time grows with
+/// the square of the number of values.
 MemoryPlan plan_memory(std::span<const Lifetime> values);
 
 /// The most bytes, each value's rounded up to the alignment, that are there in one step: no plan takes less.

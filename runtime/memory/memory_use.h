@@ -23,7 +23,8 @@ struct MemoryUse {
   std::size_t outliving = 0;       ///< bytes of what is not, as outputs are
 };
 
-/// Found out by a run on the inputs, whose elements matter only where a graph makes shapes of them. Throws as Model::run does.
+/// Found out by a run on the inputs, whose elements matter only where a graph makes shapes of them. Throws as
+/// Model::run does.
 MemoryUse memory_use(const Model& model, std::vector<Array> inputs, RunOptions options = {});
 
 }  // namespace crumb::runtime

@@ -114,8 +114,8 @@ Kept appended(Call& call, const Heads& now, std::size_t i, std::size_t past, std
   return made;
 }
 
-/// Of up to four axes, which broadcast to [batch, heads, queries, keys]; one whose last axis is shorter covers the first
-/// keys. Before operator set 24 a last axis of 1 is for every key.
+/// Of up to four axes, which broadcast to [batch, heads, queries, keys]; one whose last axis is shorter
+/// covers the first keys. Before operator set 24 a last axis of 1 is for every key.
 AttentionMask mask_of(const Call& call, const Attention& a) {
   AttentionMask mask;
   const Array& given = call.in(3);
@@ -168,7 +168,8 @@ struct AttentionInputs {
   }
 };
 
-/// Puts the keys and values behind those of the session's cache, and reads all of them. What is returned holds them.
+/// Puts the keys and values behind those of the session's cache, and reads all of them. What is returned
+/// holds them.
 std::array<CachedRows::Reading, 2> take_from_cache(const Call& call, KeyCache& cache, const Heads& k,
                                                    const Heads& v, Attention& a) {
   try {
@@ -259,8 +260,8 @@ Kernel attention(const NodeFacts& facts) {
   return [known](Call& call) { attend_to(call, known); };
 }
 
-/// RotaryEmbedding rotates the first `dim` elements of each head (0: all of them) in pairs, by the angle of their position:
-/// element k with element k + dim / 2, or neighbours where interleaved.
+/// RotaryEmbedding rotates the first `dim` elements of each head (0: all of them) in pairs, by the angle of
+/// their position: element k with element k + dim / 2, or neighbours where interleaved.
 struct RotaryAttributes {
   std::int64_t heads, dim;
   bool interleaved;

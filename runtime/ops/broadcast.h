@@ -18,9 +18,9 @@ using Places = std::array<std::size_t, kMostBroadcast>;
 using BroadcastRun =
     std::function<void(std::size_t out, const Places& at, const Places& step, std::size_t count)>;
 
-/// Calls run(out, {place in each array}, {its step: 0 or 1}, count) for runs that cover an array of shape `whole`, in
-/// order; element i of a run lies at place + i * step of each array, and at out + i of the whole. Precondition: at most
-/// kMostBroadcast shapes, which broadcast to `whole`.
+/// Calls run(out, {place in each array}, {its step: 0 or 1}, count) for runs that cover an array of shape
+/// `whole`, in order; element i of a run lies at place + i * step of each array, and at out + i of the whole.
+/// Precondition: at most kMostBroadcast shapes, which broadcast to `whole`.
 void for_broadcast(const Ints& whole, std::span<const Ints* const> shapes, const BroadcastRun& run);
 
 }  // namespace crumb::runtime

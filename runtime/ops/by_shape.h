@@ -1,4 +1,5 @@
-// What a kernel works out of its input's shape, kept from run to run: most runs have the shape of the one before.
+// What a kernel works out of its input's shape, kept from run to run: most runs have the shape of the one
+// before.
 #pragma once
 
 #include <memory>

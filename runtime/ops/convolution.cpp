@@ -1,7 +1,7 @@
 // Convolutions and transposed convolutions, as products with the windows laid out term by term.
 //
-// The terms of an output are the weights of its channel in their order: input channels, then places of the kernel. What
-// lies in the padding, or between the inputs of a transposed convolution, counts as zeros.
+// The terms of an output are the weights of its channel in their order: input channels, then places of the
+// kernel. What lies in the padding, or between the inputs of a transposed convolution, counts as zeros.
 #include <algorithm>
 #include <numeric>
 

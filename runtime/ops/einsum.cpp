@@ -1,5 +1,5 @@
-// Einsum of one or two operands: sums of products over the labels that the output has not, by exact/products.h, in the
-// order in which those labels appear.
+// Einsum of one or two operands: sums of products over the labels that the output has not, by
+// exact/products.h, in the order in which those labels appear.
 #include <algorithm>
 #include <map>
 
@@ -105,7 +105,8 @@ struct Operands {
   }
 };
 
-/// Adds the axis of an operand to what its label means. A label that one operand has twice walks the diagonal.
+/// Adds the axis of an operand to what its label means. A label that one operand has twice walks the
+/// diagonal.
 void add_axis(const Call& call, char label, std::int64_t size, std::int64_t step, Operands& to) {
   if (to.order.find(label) == std::string::npos) to.order += label;
   std::int64_t& known = to.sizes.try_emplace(label, 1).first->second;
@@ -137,8 +138,8 @@ Operands operands_of(const Call& call, const Equation& equation) {
   return made;
 }
 
-/// The labels of the output. Where the equation does not say them: those that appear once, in the order of the alphabet,
-/// behind those of the ellipsis.
+/// The labels of the output. Where the equation does not say them: those that appear once, in the order of
+/// the alphabet, behind those of the ellipsis.
 Labels output_of(const Equation& equation, const Operands& operands) {
   Labels output = labels_of(equation.output, operands.ellipsis_axes);
   if (equation.has_output) return output;
@@ -149,8 +150,9 @@ Labels output_of(const Equation& equation, const Operands& operands) {
   return output;
 }
 
-/// Labels by what the product of matrices does with them: those of both operands and the output are `batch`, those of the
-/// output and the first `rows`, and the second `columns`; those that the output has not are `terms`.
+/// Labels by what the product of matrices does with them: those of both operands and the output are `batch`,
+/// those of the output and the first `rows`, and the second `columns`; those that the output has not are
+/// `terms`.
 struct ProductLabels {
   Sizes batch, rows, columns, terms;
 };

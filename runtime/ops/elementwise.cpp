@@ -71,7 +71,8 @@ Array made_of(const Call& call, const Array& a, const Array& b) {
   return made[0];
 }
 
-/// Before version 7 the second operand lies at `axis` of the first where `broadcast` says so, by default at the last axes.
+/// Before version 7 the second operand lies at `axis` of the first where `broadcast` says so, by default at
+/// the last axes.
 template <template <class> class F>
 Kernel arithmetic(const NodeFacts& facts) {
   if (facts.version() >= 7 || facts.int_or("broadcast", 0) == 0 || !facts.node.has("axis"))
@@ -363,7 +364,8 @@ T whole_power(T x, std::int64_t y) {
   return made;
 }
 
-/// Of the base's type. Squares are products and halves are roots, as everywhere; of integers by whole exponents only.
+/// Of the base's type. Squares are products and halves are roots, as everywhere; of integers by whole
+/// exponents only.
 Kernel power(const NodeFacts&) {
   return [](Call& call) {
     const Array& x = call.in(0);

@@ -97,7 +97,8 @@ Kernel gather_elements(const NodeFacts& facts) {
   };
 }
 
-/// Offsets, in elements of x, of what tuples of indices (the last axis of input 1) name, behind `batches` axes.
+/// Offsets, in elements of x, of what tuples of indices (the last axis of input 1) name, behind `batches`
+/// axes.
 Ints offsets_of(const Call& call, const Array& x, std::size_t batches) {
   const Ints &shape = call.in(1).shape(), tuples = call.ints(1);
   const auto width = static_cast<std::size_t>(shape.empty() ? 0 : shape.back());

@@ -1,8 +1,9 @@
 // Convolutions of bytes (lower/domain.h): places are the columns of vectors, output channels the rows.
 //
-// Samples are laid out once with their padding, so that for one term (an input channel and a tap) neighbouring places of an
-// output row take neighbouring bytes: columns that a stride skips lie apart, phase by phase. A panel is the terms of 64
-// places as vectors; every output channel's row of weights is multiplied with it.
+// Samples are laid out once with their padding, so that for one term (an input channel and a tap)
+// neighbouring places of an output row take neighbouring bytes: columns that a stride skips lie apart, phase
+// by phase. A panel is the terms of 64 places as vectors; every output channel's row of weights is multiplied
+// with it.
 #include <algorithm>
 #include <cstring>
 #include <memory>

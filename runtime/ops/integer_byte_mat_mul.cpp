@@ -1,5 +1,5 @@
-// Matrix products of bytes (lower/domain.h): outputs are the columns of vectors, which the weights lie in; rows are those of
-// the input.
+// Matrix products of bytes (lower/domain.h): outputs are the columns of vectors, which the weights lie in;
+// rows are those of the input.
 #include <algorithm>
 #include <memory>
 

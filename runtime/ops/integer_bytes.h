@@ -1,4 +1,5 @@
-// Products of codes and weights that both fit bytes; integer_convolution.cpp and integers.cpp have those that do not.
+// Products of codes and weights that both fit bytes; integer_convolution.cpp and integers.cpp have those that
+// do not.
 #pragma once
 
 #include "runtime/operator.h"

@@ -1,7 +1,7 @@
 // Convolutions of codes and weights of 16 bits (lower/domain.h): windows as rows, and exact sums.
 //
-// A sample is laid out once with its padding, as levels (codes less their zero point), channels last, so that a window is a few
-// runs of memory. Integer sums do not mind the order of their terms.
+// A sample is laid out once with its padding, as levels (codes less their zero point), channels last, so that
+// a window is a few runs of memory. Integer sums do not mind the order of their terms.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -95,7 +95,8 @@ void lay_out(const graph::Window& w, const Image& image, const T* x, int zero,
   }
 }
 
-/// Weights [outputs, inputs, kernel...] as rows in the order of an image's windows: kernel, then inputs; padded.
+/// Weights [outputs, inputs, kernel...] as rows in the order of an image's windows: kernel, then inputs;
+/// padded.
 std::vector<std::int16_t> window_rows(const Array& w) {
   const auto outputs = static_cast<std::size_t>(w.dim(0)), inputs = static_cast<std::size_t>(w.dim(1));
   const std::size_t taps = static_cast<std::size_t>(product_of(w.shape(), 2, w.shape().size()));
@@ -119,7 +120,8 @@ struct Geometry {
   std::size_t samples = 0, places = 0;
 };
 
-/// Windows of the outputs [first, first + count), of the channels from where `levels` begin, as rows of `width`.
+/// Windows of the outputs [first, first + count), of the channels from where `levels` begin, as rows of
+/// `width`.
 void gather_rows(const Geometry& g, const std::int16_t* levels, std::size_t first, std::size_t count,
                  std::size_t width, std::int16_t* rows) {
   const graph::Window& w = g.window;

@@ -96,7 +96,8 @@ Kernel unsqueeze(const NodeFacts& facts) {
   };
 }
 
-/// The array whose element at each place is that of x `steps` away: `begin` and steps of x, by axis of the output.
+/// The array whose element at each place is that of x `steps` away: `begin` and steps of x, by axis of the
+/// output.
 void gather_strided(Call& call, const Ints& shape, const Ints& steps, std::int64_t begin) {
   const Array x = call.in(0);
   Array& made = call.make(0, x.type(), shape);
@@ -289,7 +290,8 @@ Padding padding_of(const Call& call, const std::optional<Ints>& attribute, bool 
   return made;
 }
 
-/// Element i of axis a lies offsets[a][i] elements behind the first of `from`, and is `fill` where that is -1.
+/// Element i of axis a lies offsets[a][i] elements behind the first of `from`, and is `fill` where that is
+/// -1.
 template <class T>
 void copy_padded(std::span<const T> from, const std::vector<Ints>& offsets, T fill, const Ints& shape,
                  std::span<T> to) {
@@ -363,7 +365,8 @@ Kernel tile(const NodeFacts& facts) {
   };
 }
 
-/// [N, C, H, W] with blocks of channels as squares of places. DCR: the block's place comes before the channel; CRD: behind.
+/// [N, C, H, W] with blocks of channels as squares of places. DCR: the block's place comes before the
+/// channel; CRD: behind.
 Kernel depth_to_space(const NodeFacts& facts) {
   const std::int64_t block = facts.int_or("blocksize", 0);
   const std::string mode = facts.text_or("mode", "DCR");

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kPairWork = std::size_t{1} << 16;  // multiplications that are worth a thread
 
-/// One product of MatMul's: x [..., rows, terms] times w [..., terms, columns], axes before the last two broadcast to
-/// `outer`. A vector is a row on the left and a column on the right.
+/// One product of MatMul's: x [..., rows, terms] times w [..., terms, columns], axes before the last two
+/// broadcast to `outer`. A vector is a row on the left and a column on the right.
 struct MatMulShape {
   Ints x_outer, w_outer, outer, output;
   std::size_t rows, terms, columns;
@@ -49,7 +49,8 @@ MatMulShape mat_mul_shape(const Call& call, Ints x, Ints w) {
   return made;
 }
 
-/// The matrices that are MatMul's second operand: a constant that is kept as codes, or floats [terms, columns] of each.
+/// The matrices that are MatMul's second operand: a constant that is kept as codes, or floats [terms,
+/// columns] of each.
 struct MatMulWeights {
   const HeldMatrix* held;
   std::span<const float> w;
@@ -67,7 +68,8 @@ struct MatMulWeights {
   }
 };
 
-/// A product for each matrix of the output, which several threads share, or all threads compute one after another.
+/// A product for each matrix of the output, which several threads share, or all threads compute one after
+/// another.
 void multiply_pairs(const Call& call, const MatMulShape& shape, const MatMulWeights& weights,
                     const exact::Products& product) {
   struct Pair {

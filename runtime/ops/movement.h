@@ -18,8 +18,8 @@ decltype(auto) with_width(const Array& array, const F& f) {
   }
 }
 
-/// Throws Error where the product of two sizes passes 64 bits: of an array that is there none does, of one that is still to
-/// be made any may.
+/// Throws Error where the product of two sizes passes 64 bits: of an array that is there none does, of one
+/// that is still to be made any may.
 inline std::int64_t product_of(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) throw Error("a shape has more than 2^63 elements");
@@ -40,8 +40,8 @@ inline std::int64_t product_of(const Ints& shape, std::size_t begin, std::size_t
   return product;
 }
 
-/// Walks an array of `shape` row by row: calls f(offset) for each element, where a step along axis i is steps[i] and the
-/// first offset is `begin`.
+/// Walks an array of `shape` row by row: calls f(offset) for each element, where a step along axis i is
+/// steps[i] and the first offset is `begin`.
 template <class F>
 void for_places(const Ints& shape, const Ints& steps, std::int64_t begin, const F& f) {
   for (const std::int64_t size : shape) {

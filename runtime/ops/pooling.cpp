@@ -44,8 +44,8 @@ std::shared_ptr<const Pool> known_pool(const Call& call, ByShape<Pool>& known) {
   return pool;
 }
 
-/// Calls f(place, offsets, count) for each window of a plane: where its elements lie, row by row, and how many places it has
-/// that lie inside of the input and its padding.
+/// Calls f(place, offsets, count) for each window of a plane: where its elements lie, row by row, and how
+/// many places it has that lie inside of the input and its padding.
 template <class F>
 void for_windows(const graph::Window& w, const F& f) {
   const std::size_t axes = w.axes();
@@ -80,7 +80,8 @@ void for_windows(const graph::Window& w, const F& f) {
   }
 }
 
-/// The places of an axis whose window has tap k inside of the input: [begin, end); place p takes element p * stride + from.
+/// The places of an axis whose window has tap k inside of the input: [begin, end); place p takes element p *
+/// stride + from.
 struct Reach {
   std::int64_t begin = 0, end = 0, from = 0;
 };
@@ -152,7 +153,8 @@ void halve_row(const T* upper, const T* lower, std::size_t count, T* to) {
     to[i] = std::max(std::max(upper[2 * i], upper[2 * i + 1]), std::max(lower[2 * i], lower[2 * i + 1]));
 }
 
-/// Maxima over the windows of planes of bytes with two axes: of rows first, which lie side by side, then of columns.
+/// Maxima over the windows of planes of bytes with two axes: of rows first, which lie side by side, then of
+/// columns.
 template <class T>
 void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
   const PlaneWindows w(pool.window);
@@ -187,8 +189,8 @@ void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
                });
 }
 
-/// Maxima of floats over the windows of planes with two axes, one tap after the other in the order of the window, so that of
-/// zeros and of NaN the first counts.
+/// Maxima of floats over the windows of planes with two axes, one tap after the other in the order of the
+/// window, so that of zeros and of NaN the first counts.
 template <class T>
 void max_by_taps(const Pool& pool, const T* x, T* to, int threads) {
   const PlaneWindows w(pool.window);

@@ -123,8 +123,8 @@ void with_parameters(Call& call, std::size_t p, std::size_t q, const F& f) {
   });
 }
 
-/// The bits of an integer that are kept: x / scale + zero to an integer, divided by 2^(bits less), rounded again. Version 2
-/// says by how much in the scale of its output, and clamps to the width of that.
+/// The bits of an integer that are kept: x / scale + zero to an integer, divided by 2^(bits less), rounded
+/// again. Version 2 says by how much in the scale of its output, and clamps to the width of that.
 Kernel truncation(const NodeFacts& facts) {
   const auto mode = rounding_of(facts, "FLOOR");
   const auto cut = [](float x, float scale, float zero, float by) {

@@ -1,4 +1,5 @@
-// QuantizeLinear to integers, DequantizeLinear: scales for the whole tensor, along an axis, or for blocks of it.
+// QuantizeLinear to integers, DequantizeLinear: scales for the whole tensor, along an axis, or for blocks of
+// it.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -57,8 +58,8 @@ void for_blocks(const Call& call, std::size_t count, const std::function<void(st
   });
 }
 
-/// The nearest integer, ties to even, of numbers up to kFar; beyond, and of NaN, one that every type's bounds cut off as they
-/// would the number.
+/// The nearest integer, ties to even, of numbers up to kFar; beyond, and of NaN, one that every type's bounds
+/// cut off as they would the number.
 float nearest(float x) {
   constexpr float kFar = 0x1p20F, kMagic = 0x1.8p23F;
   x = x > -kFar ? x : -kFar;

@@ -1,7 +1,8 @@
 // LSTM, GRU, RNN.
 //
-// In the order in which it is computed: the inputs' products, then the biases (both halves added up), then the products of
-// the state, then peepholes; clipped; then the activations. Products are those of exact/products.h.
+// In the order in which it is computed: the inputs' products, then the biases (both halves added up), then
+// the products of the state, then peepholes; clipped; then the activations. Products are those of
+// exact/products.h.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -75,8 +76,8 @@ constexpr ActivationRow kActivationRows[] = {
     {"softplus", Activation::Kind::kSoftplus, false, false, 0, 0},
 };
 
-/// The functions of each direction: as the node says, else the usual ones. A list of parameters has a number for each function
-/// that takes one, in their order, or one for every function.
+/// The functions of each direction: as the node says, else the usual ones. A list of parameters has a number
+/// for each function that takes one, in their order, or one for every function.
 std::vector<Activation> activations_of(const NodeFacts& facts, const std::vector<std::string>& usual,
                                        std::size_t directions) {
   std::vector<std::string> names = facts.node.texts_or("activations", {});

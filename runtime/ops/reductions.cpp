@@ -188,7 +188,8 @@ bool is_below(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
 }
 
-/// The k largest (or smallest) elements of an axis in their order, and their places: of equals the first come first.
+/// The k largest (or smallest) elements of an axis in their order, and their places: of equals the first come
+/// first.
 Kernel top_k(const NodeFacts& facts) {
   const std::int64_t axis = facts.int_or("axis", -1);
   const bool largest = facts.int_or("largest", 1) != 0;

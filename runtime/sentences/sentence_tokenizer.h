@@ -11,8 +11,8 @@ namespace crumb::runtime {
 
 class SentenceTokenizer {
  public:
-  /// `text`: the files beside a checkpoint's tensors; `name`: whose they are, for messages. Throws Error where a file is missing
-  /// or damaged, and where the tokenizer has more ids than there are embeddings.
+  /// `text`: the files beside a checkpoint's tensors; `name`: whose they are, for messages. Throws Error
+  /// where a file is missing or damaged, and where the tokenizer has more ids than there are embeddings.
   static SentenceTokenizer load(const ModelText& text, const std::string& name);
 
   /// Cut at the tokenizer's limit, and at max_position_embeddings at the latest. A default prompt in
