@@ -24,7 +24,7 @@ constexpr int kMostLevel = 127, kLeastLevel = -128;
 constexpr std::uint64_t kMostTerms = 65536;  // of a block: their sums fit 32 bits
 constexpr float kLeast = 0x1p-100F;
 constexpr std::size_t kRowsAtATime = 128, kTilesAtATime = 4;  // what the kernels take together
-constexpr std::size_t kFewRows = 4;                           // of x, for which turning weights does not pay
+constexpr std::size_t kFewRows = 4;   // rows of x for which transposing the weights does not pay
 constexpr std::size_t kTogether = 4;  // rows of weights whose sums are weighted side by side
 
 /// The integers behind the values of codes, and their unit; false where they are none of seven bits.
@@ -122,7 +122,7 @@ std::shared_ptr<const FastMatrix> FastMatrix::of(const std::shared_ptr<const Qua
   return made;
 }
 
-/// The tile becomes the panel's tile `place`.
+/// Writes the codes of tile `tile` as tile `place` of the panel.
 void FastMatrix::decode(std::size_t tile, std::size_t place, Panel& panel) const {
   const Encoding& e = tensor_->encoding;
   const int bits = e.number->bits;

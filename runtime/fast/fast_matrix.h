@@ -1,13 +1,13 @@
-// Products of float rows with a matrix that is kept as codes, by the promise `fast`: each row of x becomes
-// bytes, products are sums of integers, and the weights stay packed.
+// Products of float rows with a packed matrix, by the promise `fast`: each row of x becomes bytes, products
+// are sums of integers, and the weights stay packed.
 //
 // A row x has the scale s = max|x| / 127 and codes q = round(x / s). With w = level * scale of its block,
 // levels being small integers, y = s * the sum over blocks of scale * the sum over the block of q * level;
 // the inner sum is exact.
 //
 // The bound: |y - the sum of x * w| <= s / 2 * sum|w| + (blocks + 4) * 2^-23 * 127.5 * s * sum|w|. The first
-// term is what rounding x costs; the second what float32 sums of the blocks do. What it makes has the same
-// bits on every processor and for any number of threads and rows.
+// term comes from rounding x, the second from the float32 sums over blocks. Results have the same bits on
+// every processor and for any number of threads and rows.
 #pragma once
 
 #include <array>
@@ -26,13 +26,13 @@ namespace crumb::runtime {
 
 class FastMatrix {
  public:
-  /// Null where its values are no integers of seven bits, times a power of two, times one scale for whole
-  /// fours of a row's terms: float zero points, minima, codebooks, wide floats, blocks of other sizes. It
-  /// shares the tensor.
+  /// Returns null unless every value is a 7-bit integer times a power of two times its block's scale, and
+  /// blocks are multiples of four terms of a row. So it is null for float zero points, minima, codebooks,
+  /// wide floats and blocks of other sizes. The result shares the tensor.
   static std::shared_ptr<const FastMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
-  /// y = x * w^T; what the products say of w does not count. False, and nothing is done, where a row of x is
-  /// not for bytes: it holds infinities or NaN, or no number as large as 2^-100 but others than zero.
+  /// y = x * w^T; `products` need not set w. Returns false and does nothing where bytes cannot say a row of
+  /// x: the row holds infinities or NaN, or its largest magnitude is below 2^-100 but not zero.
   bool multiply(const exact::Products& products, int threads) const;
 
  private:
@@ -40,7 +40,7 @@ class FastMatrix {
   struct Panel;
   struct ByteRows;
   bool to_bytes(const exact::Products& products, int threads, ByteRows& made) const;
-  /// Whole rows of weights, as they lie, for few rows of x.
+  /// Takes whole rows of weights in their stored order; for few rows of x.
   void multiply_rows(const exact::Products& products, ByteRows& x, int threads) const;
   void scales_of_rows(std::size_t first, std::size_t count, std::span<float> scales) const;
   std::int32_t zero_level(std::uint64_t block) const {
@@ -52,15 +52,15 @@ class FastMatrix {
   void decode(std::size_t tile, std::size_t place, Panel& panel) const;
   void multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first, std::size_t rows,
                       std::size_t count, Panel& panel) const;
-  /// Of a panel: whole tiles of codes.
+  /// The bytes of a panel's tile.
   std::size_t bytes_of_tile() const {
     return (decoder_.cols() + kTileCols - 1) / kTileCols * kTileCols * kTileRows;
   }
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
-  LevelTable levels_{};  ///< by code, before zero points
-  float unit_ = 1;       ///< of a level
+  LevelTable levels_{};  ///< the level of each code, before zero points
+  float unit_ = 1;       ///< the value of level 1, before scales
   bool has_zeros_ = false;
   integer::Way way_;
 };

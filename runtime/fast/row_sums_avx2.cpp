@@ -65,7 +65,8 @@ CRUMB_AVX2 inline std::int32_t total(__m256i parts) {
   return _mm_cvtsi128_si32(sum);
 }
 
-/// Of whole blocks, eight at a time; the terms that are done. kOne: blocks of one instruction.
+/// Adds up whole blocks, eight at a time, and returns the number of terms done. kOne: one instruction takes a
+/// block.
 template <bool kOne, typename Weights>
 CRUMB_AVX2 inline std::size_t eights_of(const std::int8_t* q, const Weights& weights, std::size_t terms,
                                         std::size_t block, std::int32_t* sums) {
@@ -93,7 +94,8 @@ CRUMB_AVX2 inline std::size_t sums_of_eights(const std::int8_t* q, const Weights
                         : eights_of<false>(q, weights, terms, block, sums);
 }
 
-/// Of blocks of sixteen terms: an instruction has the even places of two of them, then their odd ones.
+/// For blocks of sixteen terms: an instruction takes the terms of even index of two blocks, then those of odd
+/// index.
 CRUMB_AVX2 void sums_of_sixteens(const std::int8_t* halves, const Nibbles& weights, std::size_t terms,
                                  std::int32_t* sums) {
   for (std::size_t k = 0; k < terms; k += kWide, sums += 2) {

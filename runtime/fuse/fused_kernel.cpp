@@ -25,7 +25,7 @@ FusedKernel::FusedKernel(std::vector<graph::Node> nodes, std::vector<Kernel> ker
 void FusedKernel::operator()(Call& call) const {
   if (program_.run(call)) return;
   std::vector<Array> values;
-  values.reserve(call.inputs() + parts_.size());  // which keeps what is pointed to in its place
+  values.reserve(call.inputs() + parts_.size());  // so that pointers to elements stay valid
   for (std::size_t i = 0; i < call.inputs(); ++i) values.push_back(call.take(i));
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];

@@ -1,4 +1,5 @@
-// What computes a region: in one pass, or node by node where its operands broadcast otherwise.
+// The kernel of a region: it runs in one pass, or node by node where the operands' shapes do not allow one
+// pass.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +11,20 @@
 
 namespace crumb::runtime {
 
-/// A Kernel: of a call with inputs() it makes output 0, with the bits that the nodes' own kernels make.
+/// A Kernel: from inputs() it makes output 0, with the bits of the nodes' own kernels.
 class FusedKernel {
  public:
-  /// A kernel for each node; precondition: Program's.
+  /// One kernel for each node. Preconditions: as for Program.
   FusedKernel(std::vector<graph::Node> nodes, std::vector<Kernel> kernels);
 
   const std::vector<std::string>& inputs() const { return program_.inputs(); }
   void operator()(Call& call) const;
 
  private:
-  /// Where a node's inputs are: the region's, and behind them what its nodes made.
+  /// Where a node's inputs are: the region's inputs, then the values that its nodes made.
   struct Part {
     std::vector<std::size_t> inputs;
-    std::vector<char> last;  ///< no later node takes it
+    std::vector<char> last;  ///< whether no later node takes it
   };
 
   std::vector<graph::Node> nodes_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBlock = 1024;                  // elements of a register
 constexpr std::size_t kGrain = std::size_t{1} << 14;  // elements that are worth a thread
-constexpr std::int64_t kBroadcasts = 7;  // the operator set from which operands broadcast by themselves
+constexpr std::int64_t kBroadcasts = 7;  // from this operator set on operands broadcast without an attribute
 
 struct Row {
   std::string_view op;
@@ -49,7 +49,7 @@ constexpr std::array<Row, 18> kRows = {{
 
 bool takes_two(Elementwise what) { return what <= Elementwise::kDivide; }
 
-/// A register, or one number for all of a block.
+/// A register, or one number for all elements of a block.
 struct Source {
   const float* values;
   bool is_number;
@@ -104,7 +104,7 @@ void compute(Elementwise what, float number, const Source& a, const Source& b, s
     case Elementwise::kErf: return function(exact::Function::kErf, a, y);
     case Elementwise::kQuantized:
     case Elementwise::kToCodes:
-    case Elementwise::kOfCodes: break;  // Blocks does those
+    case Elementwise::kOfCodes: break;  // Blocks handles these
   }
 }
 
@@ -126,7 +126,7 @@ std::optional<Elementwise> elementwise_of(const graph::Node& node) {
 struct Program::Operand {
   enum class Lies : std::uint8_t { kWhole, kRow, kNumber } lies;
   const float* values;
-  const std::uint8_t* codes = nullptr;  ///< instead, kWhole
+  const std::uint8_t* codes = nullptr;  ///< set instead of the floats; kWhole
   bool is_signed = false;
 };
 
@@ -206,10 +206,10 @@ std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& ca
   return operands;
 }
 
-/// The passes over a call's values: registers, and rows as often as they fit into a block.
+/// The passes over a call's values, in registers, which begin with a row where rows fit into them.
 class Program::Blocks {
  public:
-  /// `out`: floats, or codes where the program makes those.
+  /// `out`: floats, or codes where the program makes codes.
   Blocks(const Program& program, std::vector<Operand> operands, const Ints& whole, std::byte* out)
       : program_(program), operands_(std::move(operands)), out_(out), beyond_(program.instructions_.size()) {
     const bool has_rows =
@@ -233,7 +233,7 @@ class Program::Blocks {
     return std::max<std::size_t>(kGrain / unit, 1) * unit;
   }
 
-  /// On the run's own thread, when all passes are done.
+  /// For the run's own thread, after all passes.
   void note_beyond() const {
     for (std::size_t i = 0; i < beyond_.size(); ++i)
       graph::note_not_finite(program_.instructions_[i].node, beyond_[i]);
@@ -257,7 +257,7 @@ class Program::Blocks {
     const auto source = [&](std::size_t place) -> Source {
       if (place >= inputs) return {registers + (place - inputs) * kBlock, false};
       const Operand& x = operands_[place];
-      if (x.codes) return {nullptr, true};  // of an instruction that takes one operand only
+      if (x.codes) return {nullptr, true};  // only instructions with one operand take codes
       switch (x.lies) {
         case Operand::Lies::kWhole: return {x.values + at, false};
         case Operand::Lies::kRow: return {x.values + column, false};
@@ -312,18 +312,18 @@ class Program::Blocks {
   const Program& program_;
   std::vector<Operand> operands_;
   std::byte* out_;
-  std::size_t width_ = 0;  ///< after so many elements rows begin again; 0: there are none
+  std::size_t width_ = 0;  ///< elements after which rows begin again; 0: there are no rows
   std::size_t block_ = kBlock;
   std::vector<std::vector<float>> repeated_;
   mutable std::vector<std::atomic<std::uint64_t>>
-      beyond_;  ///< values that came to quantizers and are not finite
+      beyond_;  ///< values that reached quantizers and are not finite
 };
 
 bool Program::run(Call& call) const {
   Ints whole;
   auto operands = operands_of(call, whole);
   if (!operands) return false;
-  std::size_t over = 0;  // whose memory the output takes, where it may
+  std::size_t over = 0;  // the input whose memory the output takes where it may
   for (std::size_t i = call.inputs(); i-- > 0;) {
     if (call.may_reuse(i, type_, whole)) over = i;
   }

@@ -28,7 +28,7 @@ class Finder {
   }
 
  private:
-  /// Takes in nodes that make what only the region takes; false where there are none.
+  /// Adds nodes whose output only the region takes; returns false where there are none.
   bool grow(std::vector<std::size_t>& region) {
     const std::size_t before = region.size();
     for (std::size_t at = 0; at < region.size(); ++at) {
@@ -48,7 +48,7 @@ class Finder {
 
   const graph::Graph& graph_;
   graph::Links links_;
-  std::vector<bool> free_;  ///< may join a region
+  std::vector<bool> free_;  ///< whether the node may join a region
 };
 
 }  // namespace

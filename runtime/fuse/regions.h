@@ -1,5 +1,5 @@
-// Nodes that work element by element, gathered: a region is computed in one pass over its values, a block at
-// a time, so that what lies between its nodes stays in the first cache and takes no memory.
+// Groups elementwise nodes into regions: a region is computed in one pass over its values, a block at a time,
+// so that values between its nodes stay in the first cache and take no memory.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace crumb::runtime {
 
-/// Regions of two nodes and more, each as indices of nodes, ascending. What a node of a region makes is taken
-/// inside of it alone, but for the last one's. `runs`: for each node whether it is there at all.
+/// Regions of two and more nodes, each as ascending indices of nodes. Only nodes of a region take its values,
+/// except for the last node's. `runs`: for each node whether it runs at all.
 std::vector<std::vector<std::size_t>> regions_of(const graph::Graph& graph, const std::vector<bool>& runs);
 
 }  // namespace crumb::runtime

@@ -3,12 +3,11 @@
 //
 // One operand lies in rows, the other in vectors: 16 columns by 4 terms in 64 bytes, column by column, which
 // is what one instruction of every set takes (vpdpbusd with 512 bits; half of it with AVX2) against four
-// terms of a row. Weights lie in rows and codes in vectors (a convolution, whose places are columns), or the
-// other way round (a matrix product, whose outputs are).
+// terms of a row. In a convolution the rows are weights and the columns of vectors are output positions; in a
+// matrix product the rows are codes and the columns are output channels.
 //
-// Sums are those modulo 2^32, so a sum that itself fits 32 bits is exact whatever its parts pass on their
-// way. Narrower registers are used only where it is proven that they hold every sum that comes into them
-// (Way).
+// Sums are those modulo 2^32, so a sum that itself fits 32 bits is exact even where partial sums do not.
+// Narrower registers are used only where it is proven that they hold every partial sum (Way).
 #pragma once
 
 #include <cstddef>
@@ -56,29 +55,29 @@ struct Way {
   Kind kind = Kind::kReference;
   std::size_t span = 0;  ///< of kPairs: groups after which 16 bits are added to 32
 
-  /// Where one register of 16 bits takes all of a sum's products.
+  /// Whether one 16-bit register takes all products of a sum.
   bool is_all_in_16_bits(std::size_t groups) const { return kind == Kind::kPairs && span >= groups; }
 };
 
-/// What vpmaddubsw and 16 bits can do for weights in rows of 4 * groups and codes up to `most`: the span of
-/// groups over which no sum of products that meet in a register passes 16 bits; 0 where a pair of them may.
+/// For vpmaddubsw with 16-bit sums, weights in rows of 4 * groups and codes up to `most`: the number of
+/// groups over which no sum of products in one register passes 16 bits; 0 where the sum of a pair may.
 std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t groups, int most);
 
-/// The fastest way that this processor has for such weights and codes.
+/// The fastest way on this processor for such weights and codes.
 Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most);
 
-/// "int16, vpmaddubsw: sums are proven to stay in [-450, 450]", for people: how wide the registers are that
-/// sums of a way are added up in, and why. `least` and `most`: the sums, whatever the codes.
+/// Describes for people how wide the registers are that sums are added up in, and why: "int16, vpmaddubsw:
+/// sums are proven to stay in [-450, 450]". `least` and `most` bound the sums for any codes.
 std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most);
 
 /// " in [-450, 450]"
 std::string range_of(std::int64_t least, std::int64_t most);
 
-/// By the definition; kept for ever.
+/// The reference, by the definition.
 void multiply_bytes_ref(InVectors which, const ByteProducts& products);
 
-/// On this thread. Precondition: the way is way_of()'s for these weights and codes, or one that asks less of
-/// them and that the processor has.
+/// On this thread. Precondition: the way is what way_of() returned for these weights and codes, or one that
+/// the processor has and that needs narrower bounds.
 void multiply_bytes(const Way& way, InVectors which, const ByteProducts& products);
 
 /// Precondition: may_use(Isa::kAvx2).

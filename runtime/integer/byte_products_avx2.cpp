@@ -34,7 +34,7 @@ CRUMB_AVX2 inline __m256i four_of(const std::byte* row) {
 /// Or GCC makes all products first, and has no registers for them.
 CRUMB_AVX2 inline void keep_order(__m256i& a, __m256i& b) { asm("" : "+x"(a), "+x"(b)); }
 
-/// What sums begin with, of one half of a vector.
+/// The start of the sums of one half of a vector.
 template <InVectors kWhich>
 CRUMB_AVX2 inline __m256i start_of(const ByteProducts& p, std::size_t r, std::size_t lane) {
   if constexpr (kWhich == InVectors::kCodes) return _mm256_set1_epi32(p.start[r]);
@@ -88,7 +88,7 @@ CRUMB_AVX2 void pairs_tile(const ByteProducts& p, std::size_t r, std::size_t v, 
   }
 }
 
-/// The same where a pair's sum goes to 32 bits at once.
+/// The same where the sum of a pair goes to 32 bits at once.
 template <InVectors kWhich, std::size_t M>
 CRUMB_AVX2 void single_pairs_tile(const ByteProducts& p, std::size_t r, std::size_t v) {
   const __m256i ones = _mm256_set1_epi16(1);

@@ -12,24 +12,25 @@ namespace crumb::runtime::integer {
 /// Weights in rows of a multiple of kGroup, filled up with zeros; nothing where one does not fit a byte.
 std::optional<std::vector<std::int8_t>> byte_rows(std::span<const std::int16_t> weights, std::size_t rows);
 
-/// Such rows as vectors, whose columns they are; columns that are missing are zeros. And back.
+/// Rows as vectors whose columns they are, with zeros for missing columns; and vectors as rows.
 std::vector<std::int8_t> vectors_of_rows(std::span<const std::int8_t> rows, std::size_t groups);
 std::vector<std::int8_t> rows_of_vectors(std::span<const std::int8_t> vectors, std::size_t groups);
 
 /// Codes less an offset, so that none is negative.
 struct Bytes {
   int offset = 0;
-  int most = 255;  ///< the greatest that they are then
+  int most = 255;  ///< the greatest code minus the offset
 };
 
-/// Of codes in [least, most].
+/// For codes in [least, most].
 Bytes bytes_of(int least, int most);
-/// The same where padding is among them, which is the zero point; nothing where a byte does not hold both.
+/// The same where padding, which is the zero point, is among the codes. Returns nothing where a byte does not
+/// hold both.
 std::optional<Bytes> bytes_of(int least, int most, int zero);
 
-/// What the sums of each row of weights begin with, so that they come out as those of (code - zero) * weight:
-/// less the weights' sum times (zero - offset), modulo 2^32. `count`: of starts, zeros behind those of the
-/// rows.
+/// The start of the sums of each row of weights, so that they come out as sums of (code - zero) * weight:
+/// minus the sum of the weights times (zero - offset), modulo 2^32. `count`: the number of starts; zeros
+/// follow those of the rows.
 std::vector<std::int32_t> starts_of(std::span<const std::int8_t> rows, std::size_t groups,
                                     int zero_less_offset, std::size_t count);
 

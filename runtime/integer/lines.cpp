@@ -21,7 +21,7 @@ Real real_of(std::span<const std::int32_t> thresholds) {
 bool agrees(const Line& line, const Real& real) {
   for (std::size_t k = 0; k < real.at.size(); ++k) {
     const auto reached = static_cast<std::int32_t>(real.before + k);
-    // Of thresholds at one place the last is reached, and none below it.
+    // Of equal thresholds a sum reaches all or none.
     const bool is_first = k == 0 || real.at[k - 1] != real.at[k];
     const bool is_last = k + 1 == real.at.size() || real.at[k + 1] != real.at[k];
     if (is_first && line.reached(real.at[k] - 1) != reached) return false;
@@ -30,12 +30,12 @@ bool agrees(const Line& line, const Real& real) {
   return true;
 }
 
-/// Steps at places start + k * step, which should lie in [at[k] - 1, at[k]].
+/// Steps at offsets start + k * step, which should lie in [at[k] - 1, at[k]].
 struct Places {
   double start = 0, step = 0;
 };
 
-/// What a step width leaves for the start: from `low` on, which place `by_low` asks for, to `high`.
+/// The range that a step width leaves for the start: from `low`, which offset `by_low` asks for, to `high`.
 struct Room {
   double low = -INFINITY, high = INFINITY;
   std::size_t by_low = 0, by_high = 0;
@@ -76,8 +76,8 @@ std::optional<Line> line_of(std::span<const std::int32_t> thresholds) {
   const auto before = static_cast<double>(real.before);
   if (count == 0) return Line{.offset = before, .least = before, .most = before};
   if (count == 1) return line_of(real, {real.at[0] - 0.5, 1});
-  // A step width is too small or too large where two places leave each other no room; each such pair cuts off
-  // a part.
+  // A step width is too small or too large where two offsets leave no common start; each such pair excludes
+  // part of the widths.
   const double reach = static_cast<double>(real.at.back()) - real.at.front();
   double low = std::max(0.0, (reach - 1) / static_cast<double>(count - 1)),
          high = (reach + 1) / static_cast<double>(count - 1);

@@ -22,7 +22,7 @@ struct Products {
   std::size_t y_stride = 0;
 };
 
-/// By the definition; kept for ever.
+/// The reference, by the definition.
 void multiply_ref(const Products& products);
 
 /// The fastest way that this processor has, on this thread.

@@ -1,4 +1,4 @@
-// Loops over bytes of images that convolutions need beside products.
+// Loops over bytes of images that convolutions need in addition to products.
 #pragma once
 
 #include <cstddef>

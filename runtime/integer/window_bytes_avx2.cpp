@@ -1,4 +1,4 @@
-// slide() with AVX2: sums of up to 32 places stay in registers over all terms.
+// slide() with AVX2: the sums of up to 32 positions stay in registers over all terms.
 #include "runtime/integer/window_bytes.h"
 
 #if defined(__x86_64__)

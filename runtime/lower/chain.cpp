@@ -14,7 +14,7 @@ bool is_exact(double x) { return x == 0 || (std::fabs(x) > 0x1p-64 && std::fabs(
 struct Quotient {
   Expansion top, bottom{1.0};
 
-  /// The sign of this less a number.
+  /// The sign of this number minus x.
   int compared_to(double x) const {
     Expansion other = bottom;
     other.multiply(x);
@@ -80,7 +80,7 @@ bool Chain::reaches_exactly(std::size_t channel, std::int64_t sum, const Uniform
     }
   }
   if (quantizer.bipolar) return v.top.sign() >= 0;
-  // v / scale + zero against the middle between two codes.
+  // Compares v / scale + zero with the middle between two codes.
   const std::int32_t code = quantizer.low + reached;
   const std::int32_t above_zero = code - quantizer.zero;
   Expansion middle = v.bottom;
@@ -93,7 +93,7 @@ bool Chain::reaches_exactly(std::size_t channel, std::int64_t sum, const Uniform
 
 bool Chain::reaches(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer,
                     std::int32_t reached) const {
-  // In doubles, with a bound of the error; where that does not decide, exactly.
+  // Computes in doubles with a bound of the error; exactly where that does not decide.
   constexpr double kUnit = 0x1p-52;
   double v = factors_[channel] * static_cast<double>(sum), error = std::fabs(v) * kUnit;
   for (const ChainStep& step : steps_) {
@@ -136,8 +136,8 @@ std::vector<std::int32_t> Chain::thresholds(std::size_t channel, std::int32_t le
       from = std::int64_t{most} + 1;
       continue;
     }
-    std::int64_t low = from, high = most;  // the first that is there lies in [low, high]
-    // Thresholds are evenly spread nearly everywhere: from where the next one should be in steps that double.
+    std::int64_t low = from, high = most;  // the first sum that reaches it lies in [low, high]
+    // Thresholds are mostly evenly spread: search from where the next one should be, in steps that double.
     bool was_there = true;
     for (std::int64_t probe = from + width, by = 1; low < high; by *= 2) {
       probe = std::clamp(probe, low, high - 1);

@@ -1,4 +1,5 @@
-// What stands between a layer's integer sums and the next quantizer, as a step function of the sum.
+// A step function from a layer's integer sums to the codes of the next quantizer, and the operations between
+// them.
 //
 // A sum S is the value S * factor. Additions, multiplications and divisions by constants, batch
 // normalization, rectifiers and clips follow, then a quantizer. All of them are monotone, so the code that
@@ -18,7 +19,7 @@
 
 namespace crumb::runtime {
 
-/// One operation of a chain. Numbers: one for all channels, or one for each.
+/// One operation of a chain, with one number for all channels or one for each.
 struct ChainStep {
   enum class Kind : std::uint8_t {
     kAdd,
@@ -39,7 +40,7 @@ struct UniformQuantizer {
   double scale = 1;
   std::int32_t zero = 0;
   std::int32_t low = 0, high = 0;  ///< the least and the greatest code
-  /// Ties go to the integer that is even: after the zero point was added (Quant), or before (QuantizeLinear).
+  /// Ties go to the even integer after the zero point was added (Quant), or before (QuantizeLinear).
   bool ties_with_zero = true;
   bool bipolar = false;  ///< codes -1 and 1, by the sign; 0 gives 1
 
@@ -47,29 +48,29 @@ struct UniformQuantizer {
   std::int32_t code(std::int32_t reached) const { return bipolar ? 2 * reached - 1 : low + reached; }
 };
 
-/// Thresholds of a channel that no sum reaches, that every sum reaches.
+/// Thresholds of a channel that no sum reaches, and that every sum reaches.
 using integer::kAlways;
 using integer::kNever;
 
 class Chain {
  public:
-  /// factors: what a sum of each channel is multiplied by first, not 0.
+  /// factors: what the sums of each channel are multiplied by first; not 0.
   Chain(std::vector<double> factors, std::vector<ChainStep> steps)
       : factors_(std::move(factors)), steps_(std::move(steps)) {}
 
   std::size_t channels() const { return factors_.size(); }
-  /// Whether every number is 0 or of a magnitude for which the arithmetic is exact, and what must be positive
-  /// is.
+  /// Whether every number is 0 or of a magnitude for which the arithmetic is exact, and every number that
+  /// must be positive is.
   bool is_sound() const;
   /// Whether larger sums of the channel give smaller values.
   bool falls(std::size_t channel) const;
 
-  /// The code of a sum, exactly.
+  /// The code of a sum, in exact arithmetic.
   std::int32_t code(std::size_t channel, std::int64_t sum, const UniformQuantizer& quantizer) const;
 
-  /// For sums in [least, most], of which those of falling channels are negated: ascending, quantizer.steps()
-  /// of them; the code of a sum is quantizer.code() of the number of thresholds that are not above it.
-  /// Preconditions: is_sound(), |sums| < 2^31 - 1.
+  /// The thresholds of a channel, ascending, quantizer.steps() of them, for sums in [least, most]; sums of
+  /// falling channels are negated first. The code of a sum is quantizer.code() of the number of thresholds
+  /// that are not above it. Preconditions: is_sound(), |sums| < 2^31 - 1.
   std::vector<std::int32_t> thresholds(std::size_t channel, std::int32_t least, std::int32_t most,
                                        const UniformQuantizer& quantizer) const;
 

@@ -25,7 +25,7 @@ using Kind = ChainStep::Kind;
 
 constexpr std::int64_t kMostSum = std::numeric_limits<std::int32_t>::max() - 1;
 
-/// A value of the graph that lies there as codes.
+/// A value of the graph that exists as codes.
 struct Coded {
   std::string codes;  ///< the value's name
   UniformQuantizer quantizer;
@@ -89,7 +89,7 @@ class Lowering {
 
   // Products.
 
-  /// Of a constant that is added to the product by the node itself; empty where there is none.
+  /// The values of the constant that the node itself adds to the product; empty where it adds none.
   std::optional<std::vector<double>> own_bias(const Node& node, std::size_t channels) const {
     if (!node.has_input(2)) return std::vector<double>();
     return operand(known_, node.inputs[2], {.count = channels, .rank = 2});

@@ -1,16 +1,15 @@
 // A graph in the operators of its file to one that computes with integers where its quantizers allow it
 // (domain.h).
 //
-// A quantizer with one scale gives codes. A convolution, MatMul or Gemm of codes and of a constant that is
-// kept as codes, with one scale for each output channel, adds up integers. Where operations by constants,
-// rectifiers, clips and pools of maxima lead from there to the next quantizer, and nobody else takes what
-// lies between, thresholds of the sums take their place (chain.h). A MatMul of two values that are codes adds
-// up integers, too, and gives floats. Everything else stays as it is; codes become floats where one of those
-// takes them.
+// A quantizer with one scale gives codes. A convolution, MatMul or Gemm of codes and a packed constant, with
+// one scale for each output channel, adds up integers. Where operations by constants, rectifiers, clips and
+// max pools lead from the sums to the next quantizer, and nobody else takes the values between, thresholds of
+// the sums replace them (chain.h). A MatMul of two computed values that are codes adds up integers, too, and
+// gives floats. Everything else stays as it is; codes become floats where another operator takes them.
 //
-// What is computed then: every code that a quantizer gives behind such a product is that of exact arithmetic
-// on the file's integers, scales and constants; a product's floats are the exact ones, rounded to float64
-// three times at most and then to float32.
+// What this promises: every code that a quantizer gives after such a product is that of exact arithmetic on
+// the file's integers, scales and constants; a product's floats are the exact ones, rounded to float64 at
+// most three times and then to float32.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +25,7 @@ struct Lowered {
   graph::Graph graph;
   /// Names of the nodes whose sums are integers; of those, the ones that end in thresholds.
   std::vector<std::string> integers, thresholds;
-  /// Names of other products of a weight that is kept as codes, and why they are none of these.
+  /// Names of other products of a packed weight, each with the reason why its sums are not integers.
   std::vector<std::pair<std::string, std::string>> floats;
   PackedWeights weights = {};  ///< of the graph
 };

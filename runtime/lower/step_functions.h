@@ -14,7 +14,8 @@ namespace crumb::runtime {
 /// Thresholds of each channel, and the lines that stand for them (integer/lines.h).
 struct StepFunctions {
   std::vector<std::int32_t> thresholds;  ///< [channels, steps]
-  std::vector<double> lines;  ///< [5, channels]: slope, offset, least, most, magic; zeros where there is none
+  /// [5, channels]: slope, offset, least, most, magic; zeros for channels without a line.
+  std::vector<double> lines;
 
   bool all_lines() const { return std::ranges::all_of(magics(), is_line); }
   bool any_lines() const { return std::ranges::any_of(magics(), is_line); }
@@ -24,8 +25,8 @@ struct StepFunctions {
   static bool is_line(double magic) { return magic != 0; }
 };
 
-/// Of sums in [least, most], one of each channel. Where values fall as sums rise, the channel's weights
-/// change their signs, and with them the bounds of its sums.
+/// For sums of each channel in [least, most]. Where values fall as sums rise, the channel's weights and the
+/// bounds of its sums are negated.
 StepFunctions step_functions(const Chain& chain, const UniformQuantizer& quantizer, IntegerWeight& w,
                              std::vector<std::int32_t>& least, std::vector<std::int32_t>& most);
 

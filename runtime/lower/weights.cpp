@@ -8,8 +8,8 @@
 namespace crumb::runtime {
 namespace {
 
-/// The largest power of two of which all levels are multiples, from 2^-10 to 1; 0 where there is none, or the
-/// integers would not fit.
+/// The largest power of two, from 2^-10 to 1, of which all levels are multiples; 0 where none is, or where
+/// the integers would not fit.
 double unit_of(std::span<const float> levels) {
   for (double unit = 1; unit >= 0x1p-10; unit /= 2) {
     const bool whole = std::ranges::all_of(levels, [&](float level) {

@@ -19,12 +19,12 @@ struct IntegerWeight {
   std::size_t terms() const { return integers.size() / std::max<std::size_t>(outputs(), 1); }
 };
 
-/// Of a constant of the graph whose output channels lie on `output_axis`: one that is kept as codes. A
-/// Failure says why it is no such weight.
+/// The weight of a packed constant of the graph, whose output channels are on `output_axis`. A Failure says
+/// why it is no such weight.
 Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, std::size_t output_axis);
 
-/// (codes - zero) * scale, as a DequantizeLinear makes them of constants: `codes` of integers; scales and
-/// zero points one for all, or one for each place of the output axis.
+/// (codes - zero) * scale, as DequantizeLinear computes it from constants. Scales and zero points are one for
+/// all, or one for each index of the output axis.
 Result<IntegerWeight> integer_weight(const graph::Tensor& codes, const graph::Tensor& scales,
                                      const graph::Tensor* zeros, std::size_t output_axis);
 

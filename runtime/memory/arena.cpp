@@ -30,7 +30,7 @@ Arena*& arena_of_thread() {
 
 }  // namespace
 
-/// What a run took. Whoever gives it back may be another thread, and another run may have begun by then.
+/// A piece of memory that a run took. Another thread may give it back, after another run has begun.
 struct TakenPiece {
   std::size_t bytes = 0, offset = kOnHeap;
   std::size_t step = 0, index = 0;  ///< of step
@@ -40,7 +40,7 @@ struct TakenPiece {
   std::atomic<bool> is_there{false};
 };
 
-/// The block, and what the run has taken. Pieces that are there keep it.
+/// The block, and what the run has taken. Pieces in use keep it alive.
 class ArenaBlock {
  public:
   ArenaBlock() = default;
@@ -54,7 +54,7 @@ class ArenaBlock {
         [](const TakenPiece& piece) { return piece.is_there.load(std::memory_order_acquire); });
   }
 
-  /// Precondition: not is_used(). Throws std::bad_alloc, and there is no block then.
+  /// Precondition: not is_used(). Throws std::bad_alloc; there is no block then.
   void grow(std::size_t wanted) {
     if (wanted <= bytes) return;
     release(std::exchange(memory, nullptr));
@@ -63,7 +63,7 @@ class ArenaBlock {
     bytes = wanted;
   }
 
-  /// Whether nothing in the block lies there. Forgets what is not there any more.
+  /// Whether no piece uses this part of the block. Forgets pieces that were given back.
   bool is_free(std::size_t offset, std::size_t size) {
     std::erase_if(inside,
                   [](const TakenPiece* piece) { return !piece->is_there.load(std::memory_order_acquire); });
@@ -114,7 +114,7 @@ void Arena::begin() {
   try {
     block_->grow(bytes_);
   } catch (const std::bad_alloc&) {
-    return;  // the heap may still have what the values take one by one
+    return;  // the heap may still have room for the values one by one
   }
 }
 
@@ -159,7 +159,7 @@ void Arena::note_output(std::size_t output, const std::byte* data) {
 void Arena::finish() {
   const bool is_new = plan_.empty();
   if (!is_new && !has_planned_pieces() && again_ < kMostAgain) {
-    // Kernels keep what they make of a shape when they first meet it. The next run is noted anew.
+    // Kernels keep what they derive from a shape when they first meet it, so the next run is noted again.
     ++again_;
     plan_.clear();
     bytes_ = 0;
@@ -185,7 +185,7 @@ void Arena::learn() {
     if (of_step.size() <= taken.index)
       of_step.resize(taken.index + 1, Place{.first = taken.step, .last = taken.step, .output = {}});
     Place& place = of_step[taken.index];
-    if (taken.bytes > place.bytes)  // sizes that grow run by run are planned for seldom
+    if (taken.bytes > place.bytes)  // sizes that grow from run to run are rarely planned
       place.bytes = std::max(taken.bytes, place.bytes + place.bytes / 4);
     place.last = std::max(place.last, taken.last.load(std::memory_order_relaxed));
     if (taken.is_there.load(std::memory_order_acquire)) {

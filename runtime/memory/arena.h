@@ -1,14 +1,14 @@
 // One block of memory for the values of a graph's runs, planned once.
 //
-// The first run takes its values from the heap, and what it takes is noted, and how long that is there. From
-// that a plan is made (memory_plan.h), and later runs have a place for each value in one block, which stays
-// from run to run: nothing is asked of the heap, and no page is touched for the first time. What the plan has
-// no room for (a larger batch, a longer sequence) comes from the heap once more, and the plan grows with it;
-// smaller runs fit in as they are. A run that takes other pieces, not larger ones, is noted anew. What
-// outlives its run, as outputs do, is never in the block.
+// The first run takes its values from the heap; the arena notes each piece, its size and its lifetime. From
+// that a plan is made (memory_plan.h), and in later runs each value has an offset in one block, which stays
+// from run to run: nothing is allocated, and no page is touched for the first time. What does not fit the
+// plan (a larger batch, a longer sequence) comes from the heap once more, and the plan grows with it; smaller
+// runs use the plan as it is. A run that takes other pieces, not larger ones, is noted again. What outlives
+// its run, as outputs do, is never in the block.
 //
-// Nothing depends on the plan being right: before a value gets its place, those that are there are looked
-// through, and one that outlives its run unforeseen keeps the block that it lies in.
+// Correctness does not depend on the plan: before a value gets its part of the block, the pieces in use are
+// checked, and a piece that unexpectedly outlives its run keeps the block alive.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +23,17 @@ namespace crumb::runtime {
 class ArenaBlock;
 struct TakenPiece;
 
-/// Memory at a multiple of 64 that somebody has to give back, on any thread.
+/// Memory aligned to 64 bytes, which any thread may give back.
 struct Piece {
   std::byte* memory = nullptr;
-  std::shared_ptr<ArenaBlock> block;  ///< that it is noted in; null: nobody does
+  std::shared_ptr<ArenaBlock> block;  ///< the block that it is noted in; null: none
   TakenPiece* taken = nullptr;
 
   static Piece of_heap(std::size_t bytes);  ///< throws std::bad_alloc
   void give_back() const;
 };
 
-/// Of one run at a time.
+/// For one run at a time.
 class Arena {
  public:
   /// What the plan knows of a value, or of memory that a kernel takes for itself.
@@ -41,7 +41,7 @@ class Arena {
     std::size_t bytes = 0;
     std::size_t first = 0, last = 0;    ///< steps from which and until which it is there
     std::size_t offset = 0;             ///< in the block
-    bool outlives = false;              ///< the run: it is not in the block
+    bool outlives = false;              ///< it outlives the run and is not in the block
     std::optional<std::size_t> output;  ///< of step `first`; none: the kernel's own
   };
 
@@ -60,7 +60,7 @@ class Arena {
   Piece take(std::size_t bytes);  ///< throws std::bad_alloc
 
   void enter(std::size_t step);
-  /// Output `output` of the step lies at `data`.
+  /// Says that output `output` of the step is at `data`.
   void note_output(std::size_t output, const std::byte* data);
 
  private:
@@ -75,10 +75,10 @@ class Arena {
   std::shared_ptr<ArenaBlock> block_;
   std::vector<std::vector<Place>> plan_;  ///< by step, in the order of taking
   std::size_t bytes_ = 0;
-  int again_ = 0;  ///< how often a plan was given up
+  int again_ = 0;  ///< plans that were given up so far
   std::size_t step_ = 0;
-  std::vector<std::size_t> taken_by_step_;  ///< pieces, of this run
-  bool fits_ = true;                        ///< the plan, what this run took so far
+  std::vector<std::size_t> taken_by_step_;  ///< pieces taken by this run
+  bool fits_ = true;                        ///< whether the plan fits what this run took so far
 };
 
 /// A run that takes its memory from an arena, or from the heap where that is null, until the scope ends.
@@ -89,17 +89,17 @@ class ArenaScope {
   ArenaScope& operator=(const ArenaScope&) = delete;
   ~ArenaScope();
 
-  /// The run came to its end: the arena learns from it. What is there now outlives it.
+  /// Says that the run has ended: the arena learns from it. Pieces in use now outlive the run.
   void finish();
 
  private:
   Arena *arena_, *before_;
 };
 
-/// Arenas for what many threads run.
+/// Arenas for runs on several threads.
 class ArenaPool {
  public:
-  /// An arena that nobody else has while the lease lives.
+  /// An arena that is nobody else's while the lease lives.
   class Lease {
    public:
     explicit Lease(ArenaPool& pool);

@@ -11,10 +11,10 @@ std::size_t rounded_up(std::size_t bytes) {
   return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
 }
 
-/// Values placed one after the other in the order given.
+/// Places the values one after the other in the order given.
 MemoryPlan placed(std::span<const Lifetime> values, const std::vector<std::size_t>& order) {
   MemoryPlan plan{.offsets = std::vector<std::size_t>(values.size()), .bytes = 0};
-  std::vector<std::size_t> by_offset;  // of the values that have a place
+  std::vector<std::size_t> by_offset;  // of the values with an offset
   by_offset.reserve(values.size());
   for (const std::size_t i : order) {
     const std::size_t bytes = rounded_up(values[i].bytes);
@@ -60,7 +60,7 @@ MemoryPlan plan_memory(std::span<const Lifetime> values) {
   const std::size_t least = most_bytes_at_a_time(values);
   MemoryPlan best;
   const auto try_order = [&](const auto& key_of) {
-    std::vector<std::pair<std::size_t, std::size_t>> keys;  // the least first; of equals, the first
+    std::vector<std::pair<std::size_t, std::size_t>> keys;  // the smallest key first; of equal ones the first
     for (std::size_t i = 0; i < values.size(); ++i) keys.emplace_back(key_of(values[i]), i);
     std::ranges::sort(keys);
     std::vector<std::size_t> order;

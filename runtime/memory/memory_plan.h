@@ -1,5 +1,5 @@
-// Places in one block of memory for values of known sizes and lifetimes: those that are never there at once
-// may share bytes.
+// Offsets in one block of memory for values of known sizes and lifetimes: values that never live at the same
+// time may share bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace crumb::runtime {
 
-/// A value that is there from one step to another, both included. Precondition: first <= last.
+/// A value that lives from one step to another, both included. Precondition: first <= last.
 struct Lifetime {
   std::size_t bytes = 0;
   std::size_t first = 0, last = 0;
@@ -16,7 +16,7 @@ struct Lifetime {
   bool meets(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// Offsets are multiples of it, in a block that begins at one.
+/// Offsets are multiples of it, in a block that is aligned to it.
 inline constexpr std::size_t kMemoryAlignment = 64;
 
 struct MemoryPlan {
@@ -30,7 +30,7 @@ struct MemoryPlan {
 /// the square of the number of values.
 MemoryPlan plan_memory(std::span<const Lifetime> values);
 
-/// The most bytes, each value's rounded up to the alignment, that are there in one step: no plan takes less.
+/// The most bytes that live in one step, each value's rounded up to the alignment: no plan takes less.
 std::size_t most_bytes_at_a_time(std::span<const Lifetime> values);
 
 }  // namespace crumb::runtime
