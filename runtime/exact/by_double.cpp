@@ -16,7 +16,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity(),
 constexpr std::uint64_t kTwoOverPi[] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
                                         0xfe5163abdebbc561};
 
-/// 64 bits of 2 / pi from bit `first` on, which may be negative: zeros lie there.
+/// 64 bits of 2 / pi from bit `first` on. Bits of negative index are zeros.
 std::uint64_t bits_from(int first) {
   const auto word = [](int i) { return i >= 0 && i < 4 ? kTwoOverPi[i] : std::uint64_t{0}; };
   const int at = first >= 0 ? first / 64 : -((-first + 63) / 64), shift = first - 64 * at;
@@ -62,7 +62,7 @@ double cos_near_zero(double r) {
   return 1 + s * p;
 }
 
-/// The sine `quarters` quarter turns further on.
+/// The sine of an angle plus `quarters` right angles.
 double turned_sine(float x, unsigned quarters) {
   const auto [turns, r] = quarter_turns(x);
   const unsigned k = (turns + quarters) % 4;

@@ -99,7 +99,7 @@ void SparseRows::multiply(const Products& product, int threads) const {
                    }
                  }
                });
-  // Zeros count beside what is infinite or no number.
+  // A zero times an infinity or NaN is NaN: zeros count there.
   std::vector<float> whole(terms_);
   for (std::size_t m = 0; m < product.rows; ++m) {
     const float* const x = product.x + m * product.x_stride;

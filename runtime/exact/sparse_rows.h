@@ -35,7 +35,8 @@ class SparseRows {
     float value = 0;
   };
 
-  /// Of rows of `terms` elements. Preconditions: places lie in the matrix, each once; terms fit 32 bits.
+  /// From rows of `terms` elements. Preconditions: indices are in the matrix, each once; the terms fit 32
+  /// bits.
   SparseRows(std::size_t rows, std::size_t terms, std::vector<Placed> elements);
 
   /// What multiply() of products.h gives for these rows as w. Columns, terms and w of the product are not

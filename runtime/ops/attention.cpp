@@ -1,4 +1,4 @@
-// Attention, and the rotation that tells it of positions.
+// Attention, and rotary position embeddings.
 #include "runtime/attention/attention.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Heads {
 
 std::size_t size_of(std::int64_t size) { return static_cast<std::size_t>(size); }
 
-/// Of shape [batch, heads, rows, depth], or [batch, rows, heads * depth].
+/// The input has shape [batch, heads, rows, depth] or [batch, rows, heads * depth].
 Heads heads_of(const Call& call, std::size_t i, std::int64_t heads) {
   const float* const data = call.floats(i).data();
   const Array& x = call.in(i);
@@ -39,7 +39,7 @@ Heads heads_of(const Call& call, std::size_t i, std::int64_t heads) {
   return made;
 }
 
-/// What is there before, [batch, heads, rows, depth], and more rows behind it.
+/// The past, [batch, heads, rows, depth], and the new rows behind it.
 Array joined(const Array& past, const Heads& more, ElementType type) {
   const std::size_t before = past.defined() ? size_of(past.dim(2)) : 0;
   const auto rows = checked::narrow<std::int64_t>(checked::add(before, more.rows));
@@ -67,9 +67,9 @@ HeadRows rows_of(const Array& x) {
   return {x.values<float>().data(), heads * rows * depth, rows * depth, depth, 1};
 }
 
-/// Keys or values with those of the past, and as output `to` where that is wanted.
+/// Keys or values together with those of the past; also output `to` where that is wanted.
 struct Kept {
-  Array array;  ///< not there where the input lies as it is needed
+  Array array;  ///< undefined where the input itself can be read
   Heads all;
 };
 
@@ -100,7 +100,7 @@ Kept kept(Call& call, const Heads& now, std::size_t i, std::size_t past, std::si
   return made;
 }
 
-/// The same where a session keeps them: what is given and made are shapes alone.
+/// kept() where a session holds the past: inputs and outputs are shapes without elements.
 Kept appended(Call& call, const Heads& now, std::size_t i, std::size_t past, std::size_t to) {
   const Array& before = call.in(past);
   check_past(call, now, i, past);
@@ -114,8 +114,8 @@ Kept appended(Call& call, const Heads& now, std::size_t i, std::size_t past, std
   return made;
 }
 
-/// Of up to four axes, which broadcast to [batch, heads, queries, keys]; one whose last axis is shorter
-/// covers the first keys. Before operator set 24 a last axis of 1 is for every key.
+/// The mask has up to four axes and broadcasts to [batch, heads, queries, keys]. A shorter last axis covers
+/// the first keys; before operator set 24 a last axis of 1 is for every key.
 AttentionMask mask_of(const Call& call, const Attention& a) {
   AttentionMask mask;
   const Array& given = call.in(3);
@@ -151,7 +151,8 @@ struct AttentionFacts {
   float softcap;
 };
 
-/// The first three inputs. Fails where they, or a past of only one of keys and values, do not go together.
+/// The first three inputs. Fails where they do not go together, or where only one of past_key and past_value
+/// is there.
 struct AttentionInputs {
   Heads q, k, v;
 
@@ -168,8 +169,8 @@ struct AttentionInputs {
   }
 };
 
-/// Puts the keys and values behind those of the session's cache, and reads all of them. What is returned
-/// holds them.
+/// Appends the keys and values to the session's cache, and sets `a` to read all of them. The result keeps
+/// what `a` points to alive.
 std::array<CachedRows::Reading, 2> take_from_cache(const Call& call, KeyCache& cache, const Heads& k,
                                                    const Heads& v, Attention& a) {
   try {
@@ -186,7 +187,7 @@ std::array<CachedRows::Reading, 2> take_from_cache(const Call& call, KeyCache& c
   return read;
 }
 
-/// Makes the output as the queries lie, and the scores where they are wanted.
+/// Makes the output in the layout of the queries, and the scores where they are wanted.
 void make_outputs(Call& call, Attention& a) {
   const ElementType type = call.in(0).type();
   const auto [batch, heads, queries, depth] = std::array<std::int64_t, 4>{

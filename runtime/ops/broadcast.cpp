@@ -27,7 +27,7 @@ void for_broadcast(const Ints& whole, std::span<const Ints* const> shapes, const
   // Axes, the last first, those that all arrays walk in one stride joined; steps of each in elements.
   Ints sizes;
   std::vector<Places> steps;
-  Places reach;  // elements behind one place of the next axis
+  Places reach;  // elements of one index step of the next axis
   reach.fill(1);
   for (std::size_t back = 1; back <= whole.size(); ++back) {
     const std::int64_t size = whole[whole.size() - back];

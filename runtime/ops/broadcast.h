@@ -1,4 +1,4 @@
-// Several arrays of shapes that broadcast to one, walked together in runs.
+// Walks several arrays whose shapes broadcast to one, in runs.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace crumb::runtime {
 
-/// The shape that all broadcast to. Throws Error, which names the node, where they do not.
+/// The shape that all of them broadcast to. Throws Error, which names the node, where there is none.
 Ints broadcast_shape(const Call& call, std::span<const Ints* const> shapes);
 
 inline constexpr std::size_t kMostBroadcast = 3;  ///< arrays that are walked together
@@ -18,8 +18,8 @@ using Places = std::array<std::size_t, kMostBroadcast>;
 using BroadcastRun =
     std::function<void(std::size_t out, const Places& at, const Places& step, std::size_t count)>;
 
-/// Calls run(out, {place in each array}, {its step: 0 or 1}, count) for runs that cover an array of shape
-/// `whole`, in order; element i of a run lies at place + i * step of each array, and at out + i of the whole.
+/// Calls run(out, {offset in each array}, {its step: 0 or 1}, count) for runs that cover an array of shape
+/// `whole`, in order. Element i of a run is at offset + i * step in each array, and at out + i in the whole.
 /// Precondition: at most kMostBroadcast shapes, which broadcast to `whole`.
 void for_broadcast(const Ints& whole, std::span<const Ints* const> shapes, const BroadcastRun& run);
 

@@ -13,7 +13,7 @@ namespace crumb::runtime {
 template <class T>
 class ByShape {
  public:
-  /// What make() gives for the shape; it is called where the last shape was another.
+  /// What make() returns for the shape. It is called where the last shape was another.
   template <class Make>
   std::shared_ptr<const T> of(const Ints& shape, const Make& make) {
     {

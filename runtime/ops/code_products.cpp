@@ -104,7 +104,7 @@ class CodeProducts {
 
  private:
   static constexpr int kMostZero = 255;
-  /// Of (code - zero) * (code - zero), each up to 510 and 128.
+  /// Bounds sums of (code - zero) * (code - zero), whose factors are up to 510 and 128.
   static constexpr std::size_t kMostTerms = std::numeric_limits<std::int32_t>::max() / (510 * 128) - 1;
 
   void multiply(const Shape& shape, const std::uint8_t* a, const std::uint8_t* b, Packed& packed,

@@ -27,7 +27,7 @@ T smaller_of(T a, T b) {
   return is_nan(a) ? a : b < a || is_nan(b) ? b : a;
 }
 
-/// Toward zero; beyond the type's range its nearest end in 64 bits, wrapped to the type; NaN gives 0.
+/// Rounds toward zero. Beyond the type's range: the nearest end of 64 bits, wrapped to the type. NaN gives 0.
 template <class To, class From>
 To converted(From x) {
   if constexpr (std::is_same_v<To, bool>) {

@@ -1,7 +1,7 @@
 // Convolutions and transposed convolutions, as products with the windows laid out term by term.
 //
-// The terms of an output are the weights of its channel in their order: input channels, then places of the
-// kernel. What lies in the padding, or between the inputs of a transposed convolution, counts as zeros.
+// The terms of an output are the weights of its channel in their order: input channels, then taps of the
+// kernel. Padding, and the gaps between the inputs of a transposed convolution, count as zeros.
 #include <algorithm>
 #include <numeric>
 
@@ -17,12 +17,12 @@ namespace {
 constexpr std::size_t kWidth = 64;                      // positions of the largest tile
 constexpr std::size_t kLaidOut = std::size_t{1} << 16;  // floats of windows that are laid out at a time
 
-/// Where the places of a kernel lie in the input, for any place of the output.
+/// Where the taps of a kernel are in the input, for any position of the output.
 struct Windows {
   Ints kernel, strides, dilations, begin, input, output;
   bool transposed = false;
 
-  /// On one axis; -1 where there is no element.
+  /// The index on one axis; -1 where there is no element.
   std::int64_t place(std::size_t axis, std::int64_t out, std::int64_t k) const {
     if (!transposed) {
       const std::int64_t at = out * strides[axis] + k * dilations[axis] - begin[axis];
@@ -34,7 +34,7 @@ struct Windows {
     return at < input[axis] ? at : -1;
   }
 
-  /// Whether every window is one element, that of its own place.
+  /// Whether every window is one element, at its output's own position.
   bool are_places() const {
     return !transposed && input == output &&
            std::ranges::all_of(kernel, [](std::int64_t size) { return size == 1; }) &&
@@ -43,9 +43,9 @@ struct Windows {
   }
 };
 
-/// Part of an output's line along the last axis, as one place of the kernel sees it: of `count` elements,
-/// `inside` lie in the input, from `offset` on, `step` apart; they are those from `before` on, `gap` apart.
-/// The others are zeros.
+/// Part of an output row along the last axis, for one tap of the kernel. It has `count` elements; `inside` of
+/// them are in the input, from `offset` on, `step` apart. They go to the elements from `before` on, `gap`
+/// apart; the others are zeros.
 struct Run {
   std::size_t count = 0, before = 0, inside = 0, gap = 1;
   std::size_t offset = 0, step = 1;
@@ -152,7 +152,7 @@ void convolve(const Call& call, const Layer& layer, const float* x, std::size_t 
   });
 }
 
-/// Of two operands that fit each other; channels of the input lie on axis `input_axis` of the weight.
+/// For two operands that fit each other. Input channels are on axis `input_axis` of the weight.
 Layer layer_of(const Call& call, bool transposed) {
   const Array &x = call.in(0), &w = call.in(1);
   const std::int64_t groups = call.node().int_or("group", 1);

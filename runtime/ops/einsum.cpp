@@ -1,4 +1,4 @@
-// Einsum of one or two operands: sums of products over the labels that the output has not, by
+// Einsum of one or two operands: sums of products over the labels that the output does not have, by
 // exact/products.h, in the order in which those labels appear.
 #include <algorithm>
 #include <map>
@@ -54,7 +54,7 @@ Labels labels_of(const std::string& word, std::size_t axes) {
   return made + word.substr(dots + 3);
 }
 
-/// An operand's elements at places of labels; an axis of size 1 is there at every place.
+/// An operand's elements by the indices of its labels; an axis of size 1 broadcasts.
 struct Operand {
   Labels labels;
   std::map<char, std::int64_t> steps;
@@ -68,7 +68,7 @@ struct Sizes {
   Ints sizes;
 };
 
-/// The operand with the labels as its axes, row by row.
+/// The operand with the labels of these groups as its axes, row-major.
 std::vector<float> gathered(const Call& call, const Operand& operand,
                             std::initializer_list<const Sizes*> groups) {
   Ints shape, steps;

@@ -15,7 +15,7 @@ namespace {
 template <class T>
 inline constexpr bool kIsFloat = std::is_floating_point_v<T>;
 
-/// out[i] = f(a[i], b[i]) over what both broadcast to.
+/// out[i] = f(a[i], b[i]) where a and b broadcast to the shape of out.
 template <class T, class R, class F>
 void binary(Call& call, ElementType type, const F& f) {
   const Array &a = call.in(0), &b = call.in(1);
@@ -47,7 +47,7 @@ Carrier same_carrier(const Call& call) {
   return a.carrier();
 }
 
-/// A kernel of an operator that makes what it takes. F<T>: what it does with two elements.
+/// The kernel of an operator whose output has the type of its inputs. F<T> takes two elements.
 template <template <class> class F>
 void arithmetic_run(Call& call) {
   with_wide_carrier(same_carrier(call), [&]<class T>() {
@@ -59,7 +59,7 @@ void arithmetic_run(Call& call) {
   });
 }
 
-/// Output 0 of the same kernel with other operands.
+/// Output 0 of the same kernel for other operands.
 template <template <class> class F>
 Array made_of(const Call& call, const Array& a, const Array& b) {
   Array pair[] = {a, b}, made[1];
@@ -71,8 +71,8 @@ Array made_of(const Call& call, const Array& a, const Array& b) {
   return made[0];
 }
 
-/// Before version 7 the second operand lies at `axis` of the first where `broadcast` says so, by default at
-/// the last axes.
+/// Before version 7 the second operand broadcasts only where `broadcast` says so, with its axes at `axis` of
+/// the first, by default the last ones.
 template <template <class> class F>
 Kernel arithmetic(const NodeFacts& facts) {
   if (facts.version() >= 7 || facts.int_or("broadcast", 0) == 0 || !facts.node.has("axis"))
@@ -87,7 +87,7 @@ Kernel arithmetic(const NodeFacts& facts) {
   };
 }
 
-// Integers wrap; computed without a sign, where that is defined.
+// Integers wrap; they are computed as unsigned ones, where wrapping is defined.
 template <class T, class F>
 T wrapped(T a, T b, const F& f) {
   if constexpr (kIsFloat<T>) {
@@ -115,7 +115,7 @@ struct Product {
     return wrapped(a, b, [](auto x, auto y) { return x * y; });
   }
 };
-/// Of integers toward zero; by 0 it gives 0, and the least by -1 itself.
+/// Integers are divided toward zero. Division by 0 gives 0, the least integer by -1 itself.
 template <class T>
 struct Quotient {
   T operator()(T a, T b) const {
@@ -130,7 +130,7 @@ struct Quotient {
     }
   }
 };
-/// NaN where one is NaN.
+/// NaN where one operand is NaN.
 template <class T>
 struct Larger {
   T operator()(T a, T b) const { return larger_of(a, b); }
@@ -164,7 +164,7 @@ Kernel modulo(const NodeFacts& facts) {
   };
 }
 
-/// Min, Max, Sum of any number of inputs, from the left.
+/// Min, Max and Sum of any number of inputs, from left to right.
 template <template <class> class F, bool kMean = false>
 Kernel folded(const NodeFacts& facts) {
   (void)facts;
@@ -212,7 +212,7 @@ Kernel bits(const NodeFacts&) {
   };
 }
 
-/// out[i] = f(x[i]), of the type that it takes. F<T>.
+/// out[i] = f(x[i]), in the type of the input.
 template <class T, class F>
 void unary(Call& call, const F& f) {
   const auto x = call.in(0).values<T>();
@@ -220,7 +220,7 @@ void unary(Call& call, const F& f) {
   std::ranges::transform(x, made.writable<T>().begin(), f);
 }
 
-/// Of numbers; `of_ints`: also of integers.
+/// For floats; with `of_ints` also for integers.
 template <class F>
 Kernel numbers(const NodeFacts&) {
   return [](Call& call) {
@@ -266,7 +266,7 @@ struct OfFloats {
   template <class T>
   requires kIsFloat<T> T operator()(T x) const { return kFunction(x); }
 };
-// Exact, so that whoever computes them gives the same.
+// These are exact, so every implementation gives the same bits.
 constexpr auto kFloor = [](auto x) { return std::floor(x); };
 constexpr auto kCeil = [](auto x) { return std::ceil(x); };
 constexpr auto kRound = [](auto x) { return std::nearbyint(x); };  // half to even
@@ -352,7 +352,7 @@ Kernel choose(const NodeFacts&) {
   };
 }
 
-/// By squaring; of integers a negative power is toward zero.
+/// By squaring. A negative power of an integer is rounded toward zero.
 template <class T>
 T whole_power(T x, std::int64_t y) {
   if (y < 0) return x == 1 ? T{1} : x == static_cast<T>(-1) ? static_cast<T>(y % 2 == 0 ? 1 : -1) : T{0};
@@ -364,8 +364,8 @@ T whole_power(T x, std::int64_t y) {
   return made;
 }
 
-/// Of the base's type. Squares are products and halves are roots, as everywhere; of integers by whole
-/// exponents only.
+/// The output has the type of the base. Squares are products and halves are roots, as everywhere in the
+/// runtime; integers take whole exponents only.
 Kernel power(const NodeFacts&) {
   return [](Call& call) {
     const Array& x = call.in(0);

@@ -71,7 +71,8 @@ Kernel gather(const NodeFacts& facts) {
   };
 }
 
-/// Of each place of the indices, the element at that place, but for the axis, where the index says it.
+/// For each element of the indices: the element of x at the same indices, but on the axis at the index that
+/// it says.
 Kernel gather_elements(const NodeFacts& facts) {
   const std::int64_t wish = facts.int_or("axis", 0);
   return [wish](Call& call) {

@@ -1,9 +1,10 @@
-// Convolutions of bytes (lower/domain.h): places are the columns of vectors, output channels the rows.
+// Convolutions of bytes (lower/domain.h): output positions are the columns of vectors, output channels the
+// rows.
 //
 // Samples are laid out once with their padding, so that for one term (an input channel and a tap)
-// neighbouring places of an output row take neighbouring bytes: columns that a stride skips lie apart, phase
-// by phase. A panel is the terms of 64 places as vectors; every output channel's row of weights is multiplied
-// with it.
+// neighbouring positions of an output row take neighbouring bytes: columns that a stride skips are stored
+// apart, phase by phase. A panel is the terms of 64 positions as vectors; every output channel's row of
+// weights is multiplied with it.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -28,36 +29,37 @@ using integer::kLanes;
 using integer::kVectorBytes;
 
 constexpr std::size_t kPlaces = 64;                        // of a panel
-constexpr std::size_t kOutputsOfBlock = 24;                // output channels whose sums are there at a time
-constexpr std::size_t kCopied = 16;                        // bytes that are copied at a time, wanted or not
+constexpr std::size_t kOutputsOfBlock = 24;                // output channels whose sums are held at a time
+constexpr std::size_t kCopied = 16;                        // bytes that are copied at a time, needed or not
 constexpr std::size_t kMostSample = std::size_t{1} << 40;  // bytes of a sample with its padding
-constexpr std::size_t kImageBytes = std::size_t{1} << 20;  // samples that lie side by side, more than one
-constexpr std::size_t kPlacesWanted = 16 * kPlaces;        // of samples that do
+// Bytes up to which several samples are laid out next to each other.
+constexpr std::size_t kImageBytes = std::size_t{1} << 20;
+constexpr std::size_t kPlacesWanted = 16 * kPlaces;  // positions of such samples together
 constexpr std::size_t kSlideCost =
     16;  // products of a panel that take as long as one of a window that slides
 constexpr std::size_t kSlideAtOnce = std::size_t{1}
                                      << 18;  // products that are worth a thread, one channel each
 constexpr std::size_t kLayOutAtOnce = std::size_t{1} << 18;  // bytes that are worth a thread
 
-/// What a convolution works out of its input's shape.
+/// What a convolution derives from its input's shape.
 struct Layout {
   graph::Window window;
   Ints shape;  ///< of the output
   std::size_t samples = 0, channels = 0, places = 0;
-  std::size_t rows = 0, width = 0;  ///< of an output channel: places are rows * width
+  std::size_t rows = 0, width = 0;  ///< of an output channel: it has rows * width positions
 
   // A sample as it is laid out: [channels, outer sizes..., phases, phase].
-  std::size_t sample = 0, channel = 0;     ///< bytes
-  std::size_t phases = 1, phase = 1;       ///< of a row, and columns of each
-  Ints steps;                              ///< of the outer axes, in bytes
-  bool has_padding = true;                 ///< or what is skipped
+  std::size_t sample = 0, channel = 0;  ///< bytes
+  std::size_t phases = 1, phase = 1;    ///< of a row, and columns of each
+  Ints steps;                           ///< of the outer axes, in bytes
+  bool has_padding = true;              ///< whether a sample has bytes that are padding, or that are skipped
   std::size_t input_width = 1, begin = 0;  ///< of the last axis
-  std::vector<std::size_t> input_rows;     ///< where rows of the input lie in a channel
-  std::vector<std::size_t> terms;          ///< where each term of a window lies, from the place of its output
-  std::vector<std::size_t> bases;          ///< where output rows begin
+  std::vector<std::size_t> input_rows;     ///< offsets of the input's rows in a channel
+  std::vector<std::size_t> terms;          ///< the offset of each term from the position of its output
+  std::vector<std::size_t> bases;          ///< offsets of output rows
 };
 
-/// The window of axes that are there, one of size 1 behind them where there is none.
+/// The last axis of the window; one of size 1 where the window has no axis.
 struct Last {
   std::size_t outer = 0;
   std::int64_t input = 1, output = 1, begin = 0, stride = 1, dilation = 1, kernel = 1, reach = 1;
@@ -77,7 +79,7 @@ Last last_of(const graph::Window& w) {
           std::max(w.input[i] + w.begin[i], reach)};
 }
 
-/// Where rows lie, one behind the other: the sum of at(axis, place) over the outer axes of these sizes.
+/// Offsets of rows in their order: the sum of at(axis, index) over the outer axes of these sizes.
 template <class F>
 std::vector<std::size_t> rows_of(const Ints& sizes, std::size_t outer, const F& at) {
   std::vector<std::size_t> rows;
@@ -94,7 +96,7 @@ std::vector<std::size_t> rows_of(const Ints& sizes, std::size_t outer, const F& 
   return rows;
 }
 
-/// The bytes that outer axes, phases, channels and a sample take, each as a stride of what is before.
+/// Computes the bytes of outer axes, phases, channels and a sample, and from them the steps of each.
 void lay_out_sample(const Call& call, const Last& last, Layout& g) {
   const graph::Window& w = g.window;
   g.phases = static_cast<std::size_t>(last.stride);
@@ -113,7 +115,8 @@ void lay_out_sample(const Call& call, const Last& last, Layout& g) {
   g.sample = *all;
 }
 
-/// Where each weight's byte lies, from a window's first: in the order of the weights, channel, then tap.
+/// Offsets of the weights' bytes from the first byte of a window, in the order of the weights: channel, then
+/// tap.
 std::vector<std::size_t> terms_of(const Layout& g, const Last& last, std::size_t inputs, std::int64_t taps) {
   const graph::Window& w = g.window;
   std::vector<std::size_t> terms;
@@ -152,7 +155,7 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   g.places = g.rows * g.width;
   lay_out_sample(call, last, g);
 
-  // The tables behind are as long as padding says: they must fit the memory that a run has.
+  // The tables below are as long as the padding makes them: they must fit the memory that a run has.
   const std::int64_t taps = product_of(w.kernel, 0, w.axes());
   const checked::Size entries =
       checked::add(checked::add(g.rows, product_of(w.input, 0, last.outer)), checked::multiply(inputs, taps));
@@ -171,7 +174,7 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   return g;
 }
 
-/// Every step-th byte, less the offset.
+/// Copies every step-th byte, minus the offset.
 void copy_columns(const std::uint8_t* x, std::size_t step, std::size_t count, std::uint8_t offset,
                   std::uint8_t* to) {
   if (step == 1 && offset == 0) {
@@ -185,13 +188,13 @@ void copy_columns(const std::uint8_t* x, std::size_t step, std::size_t count, st
   }
 }
 
-/// A channel of a sample, [sizes...], to where it lies with its padding, every code less the offset.
+/// Copies a channel of a sample, [sizes...], into its layout with padding, every code minus the offset.
 void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::uint8_t offset,
              std::uint8_t* to) {
   if (g.has_padding) std::memset(to, static_cast<std::uint8_t>(padding - offset), g.channel);
   const std::size_t width = g.input_width, phases = g.phases;
   for (const std::size_t row : g.input_rows) {
-    // Column by column of a phase: those of phase p are first, first + phases, ... of the input.
+    // Column by column of a phase: phase p has the columns p, p + phases, ... of the input.
     for (std::size_t first = 0; first < std::min(phases, width); ++first) {
       const std::size_t column = g.begin + first;
       copy_columns(x + first, phases, (width - first + phases - 1) / phases, offset,
@@ -201,13 +204,13 @@ void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::
   }
 }
 
-/// Up to kCopied places of a panel that lie side by side in an output row.
+/// Up to kCopied positions of a panel that are neighbours in an output row.
 struct Piece {
   std::size_t at = 0, from = 0;
-  std::size_t row_left = 0;  ///< places of the row from there on
+  std::size_t row_left = 0;  ///< positions of the row from there on
 };
 
-/// Panels of samples that are laid out side by side.
+/// Panels of samples that are laid out one after the other.
 class Panels {
  public:
   Panels(const Layout& layout, const std::uint8_t* image, std::size_t samples)
@@ -218,14 +221,14 @@ class Panels {
   static std::size_t groups(const Layout& g) { return integer::groups_of(g.terms.size()); }
   static std::size_t bytes(const Layout& g) { return kPlaces * kGroup * groups(g); }
 
-  /// The groups [begin, end) of the terms, from the input channel on that lies at `shift`.
+  /// Packs the groups [begin, end) of the terms. `shift` is the offset of the first input channel.
   void pack(std::size_t panel, std::size_t shift, std::size_t begin, std::size_t end,
             std::uint8_t* to) const {
     const std::size_t vectors = integer::vectors_of(places_of(panel)), all = groups(g_);
     Piece held[kPlaces];
     const std::span<const Piece> pieces(held, pieces_of(panel, held));
     const bool in_one_row = pieces[0].row_left >= places_of(panel);
-    // Some groups at a time: what was just written in small pieces is slow to read in large ones.
+    // Takes some groups at a time: what was just written in small pieces is slow to read in large ones.
     constexpr std::size_t kTogether = 8;
     std::uint8_t staged[kTogether * kGroup][kPlaces + kCopied] = {};
     for (std::size_t first = begin; first < end; first += kTogether) {
@@ -245,7 +248,7 @@ class Panels {
     }
   }
 
-  /// Calls f(sample, place, at, size) for the runs of a panel's places: from its place `at` on.
+  /// Calls f(sample, position, at, size) for the runs of a panel's positions, from its position `at` on.
   template <class F>
   void for_runs(std::size_t panel, const F& f) const {
     const std::size_t first = panel * kPlaces, count = places_of(panel);
@@ -258,7 +261,7 @@ class Panels {
   }
 
  private:
-  /// Into `pieces`, which has room for one at each place; how many there are.
+  /// Writes to `pieces`, which has room for one piece at each position; returns their number.
   std::size_t pieces_of(std::size_t panel, Piece* pieces) const {
     std::size_t made = 0;
     const std::size_t first = panel * kPlaces, count = places_of(panel);
@@ -313,7 +316,7 @@ class ByteConvolution {
         std::min((kPlacesWanted + g.places - 1) / g.places,
                  std::max<std::size_t>(1, kImageBytes / std::max<std::size_t>(g.sample, 1)));
     const std::size_t together = std::clamp<std::size_t>(wanted, 1, g.samples);
-    // Counted, whatever the padding; what is copied at a time may reach behind the last byte.
+    // Counts the bytes whatever the padding; copies of kCopied bytes may read behind the last one.
     Array image(ElementType::kUint8, {static_cast<std::int64_t>(together * g.sample + kPlaces + kCopied)});
     const auto bytes = image.writable<std::uint8_t>();
     std::fill(bytes.end() - (kPlaces + kCopied), bytes.end(), std::uint8_t{0});
@@ -336,7 +339,7 @@ class ByteConvolution {
   }
 
  private:
-  /// Groups of one channel: their windows slide over it, output row by output row.
+  /// For groups of one channel: windows slide over it, output row by output row.
   void slide(const Layout& g, const std::uint8_t* image, std::size_t n, std::size_t samples, int threads,
              Array& made) const {
     const auto outputs = static_cast<std::size_t>(shape_[0]);
@@ -369,7 +372,7 @@ class ByteConvolution {
     const std::size_t blocks = (own() + kOutputsOfBlock - 1) / kOutputsOfBlock;
     const auto shift = [&](std::size_t item) { return item % groups_ * (g.channels / groups_) * g.channel; };
     if (workers > 1 && items < 4 * workers && blocks > 1) {
-      // So few panels that threads share each.
+      // There are so few panels that threads share each.
       const auto held = std::make_unique_for_overwrite<std::uint8_t[]>(items * size);
       parallel_for(items * workers, 1, threads, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
@@ -395,7 +398,7 @@ class ByteConvolution {
     });
   }
 
-  /// The blocks [begin, end) of the rows of item's group, with its panel.
+  /// Multiplies the blocks [begin, end) of the rows of the item's group with its panel.
   void multiply(const Layout& g, const Panels& panels, std::size_t item, std::size_t begin, std::size_t end,
                 const std::uint8_t* panel, std::size_t n, Array& made) const {
     alignas(64) std::int32_t sums[kOutputsOfBlock * kPlaces];

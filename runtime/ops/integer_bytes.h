@@ -6,10 +6,11 @@
 
 namespace crumb::runtime {
 
-/// Of nodes whose weights are int8 (lower/domain.h). Throw Error where the node does not say what they need.
+/// Kernels of nodes whose weights are int8 (lower/domain.h). They throw Error where an attribute or input is
+/// missing.
 Kernel byte_convolution(const NodeFacts& facts);
 Kernel byte_mat_mul(const NodeFacts& facts);
-/// Of nodes whose operands are both computed.
+/// The kernel of nodes whose operands are both computed.
 Kernel code_products(const NodeFacts& facts);
 
 }  // namespace crumb::runtime

@@ -112,7 +112,7 @@ std::vector<std::int16_t> window_rows(const Array& w) {
   return rows;
 }
 
-/// What a convolution works out of its input's shape.
+/// What a convolution derives from its input's shape.
 struct Geometry {
   graph::Window window;
   Image image;
@@ -184,7 +184,7 @@ struct IntegerConvolution {
     Array held(ElementType::kInt16,
                {static_cast<std::int64_t>(g.image.size)});  // counted, whatever the padding
     const auto levels = held.writable<std::int16_t>();
-    // Samples one after the other, the places of each shared out.
+    // Samples one after the other; threads share the positions of each.
     for (std::size_t n = 0; n < g.samples; ++n) {
       with_codes(call, x, [&]<class T>() {
         lay_out(g.window, g.image, x.values<T>().data() + n * plane, zero, levels);

@@ -1,4 +1,4 @@
-// What becomes of integer sums: floats, or codes by thresholds or lines (lower/domain.h).
+// Converts integer sums to floats, or to codes by thresholds or lines (lower/domain.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace crumb::runtime {
 
-inline constexpr std::size_t kRowsAtATime = 64;  ///< of a product of 16 bits, whose sums are there at a time
+inline constexpr std::size_t kRowsAtATime = 64;  ///< rows of a 16-bit product whose sums are held at a time
 
 /// Calls `f.operator()<T>()` with the type that carries codes. Throws Error, which names the node, for
 /// others.
@@ -22,24 +22,26 @@ void with_codes(const Call& call, const Array& array, const F& f) {
   call.fail("cannot take " + text_of(array) + " as codes");
 }
 
-/// Where among many thresholds a sum lies: they are evenly spread nearly everywhere, so a line comes close.
+/// Finds the thresholds that a sum reaches by a line, which comes close because thresholds are mostly evenly
+/// spread.
 struct Guess {
   float at = 0, from = 0, slope = 0;
 
   static Guess of(std::span<const std::int32_t> thresholds);
-  /// How many thresholds the sum reaches, exactly.
+  /// The exact number of thresholds that the sum reaches.
   std::int32_t reached(std::int32_t sum, const std::int32_t* thresholds, std::size_t count) const;
 };
 
-/// What becomes of the sums of each channel.
+/// Converts the sums of each channel.
 class Finish {
  public:
-  /// As a product's node with so many channels says. Throws Error where it says it wrongly.
+  /// For a product's node with so many output channels. Throws Error where its attributes or inputs are
+  /// wrong.
   static Finish of(const NodeFacts& facts, std::size_t channels);
 
   ElementType type() const { return type_; }
 
-  /// Sums to elements at, at + 1, ...: all of one channel, or of it and those behind it.
+  /// Writes sums to elements at, at + 1, ...: all of one channel, or one for each channel from `channel` on.
   void put(integer::Channels channels, std::size_t channel, std::span<const std::int32_t> sums, Array& made,
            std::size_t at) const;
 
@@ -56,10 +58,10 @@ class Finish {
   Array factors_, shifts_, thresholds_, of_lines_;  ///< the node's constants, shared
   integer::Lines lines_;
   bool all_lines_ = false;
-  std::vector<Guess> guesses_;  ///< of many steps, one for each channel
+  std::vector<Guess> guesses_;  ///< for channels of many steps, one each
 };
 
-/// Threads for so many multiplications.
+/// The number of threads for so many multiplications.
 int threads_for(const Call& call, std::size_t work);
 
 }  // namespace crumb::runtime

@@ -1,4 +1,4 @@
-// Changes of shape, and elements that change their places.
+// Reshapes, and moves elements.
 #include <algorithm>
 #include <numeric>
 
@@ -14,7 +14,7 @@ namespace {
 // Sums and products of these stay within 64 bits.
 constexpr std::int64_t kMostPad = std::int64_t{1} << 40, kMostBlock = 1 << 15;
 
-/// The numbers of an attribute, or of the input that took its place.
+/// The numbers of an attribute, or of the input that replaced it in later versions.
 Ints steering(const Call& call, const std::optional<Ints>& attribute, std::size_t input) {
   if (attribute) return *attribute;
   return call.has(input) ? call.ints(input) : Ints{};
@@ -28,7 +28,7 @@ void give_reshaped(Call& call, Ints shape) {
   call.give(0, x.reshaped(std::move(shape)));
 }
 
-/// 0 keeps a size (unless `allowzero`), -1 is what is left over.
+/// 0 keeps a size (unless `allowzero`), -1 is what is left.
 Kernel reshape(const NodeFacts& facts) {
   const auto attribute = facts.ints("shape");
   const bool allows_zero = facts.int_or("allowzero", 0) != 0;
@@ -96,8 +96,8 @@ Kernel unsqueeze(const NodeFacts& facts) {
   };
 }
 
-/// The array whose element at each place is that of x `steps` away: `begin` and steps of x, by axis of the
-/// output.
+/// Makes an array that reads x in steps: `begin` is the first offset in x, `steps` has the step of each
+/// output axis.
 void gather_strided(Call& call, const Ints& shape, const Ints& steps, std::int64_t begin) {
   const Array x = call.in(0);
   Array& made = call.make(0, x.type(), shape);
@@ -172,7 +172,7 @@ Kernel concat(const NodeFacts& facts) {
   };
 }
 
-/// Elements [begin, begin + size) of an axis, as an array of their own.
+/// Elements [begin, begin + size) of an axis, as a new array.
 Array part_of(const Array& x, std::size_t axis, std::int64_t begin, std::int64_t size) {
   Ints shape = x.shape();
   const auto outer = static_cast<std::size_t>(product_of(shape, 0, axis));
@@ -188,7 +188,7 @@ Array part_of(const Array& x, std::size_t axis, std::int64_t begin, std::int64_t
   return made;
 }
 
-/// By sizes, or into as many equal parts as there are outputs, of which the last may be smaller.
+/// Splits by sizes, or into as many equal parts as there are outputs; the last may then be smaller.
 Kernel split(const NodeFacts& facts) {
   const auto attribute = facts.ints("split");
   const std::int64_t wish = facts.int_or("axis", 0);
@@ -290,7 +290,7 @@ Padding padding_of(const Call& call, const std::optional<Ints>& attribute, bool 
   return made;
 }
 
-/// Element i of axis a lies offsets[a][i] elements behind the first of `from`, and is `fill` where that is
+/// Index i of axis a adds offsets[a][i] to the offset in `from`; the element is `fill` where one of these is
 /// -1.
 template <class T>
 void copy_padded(std::span<const T> from, const std::vector<Ints>& offsets, T fill, const Ints& shape,
@@ -365,8 +365,8 @@ Kernel tile(const NodeFacts& facts) {
   };
 }
 
-/// [N, C, H, W] with blocks of channels as squares of places. DCR: the block's place comes before the
-/// channel; CRD: behind.
+/// [N, C, H, W], where blocks of channels become squares of elements. DCR: the index in the block is before
+/// the channel's; CRD: behind it.
 Kernel depth_to_space(const NodeFacts& facts) {
   const std::int64_t block = facts.int_or("blocksize", 0);
   const std::string mode = facts.text_or("mode", "DCR");

@@ -1,4 +1,4 @@
-// Elements that are moved as they are: by their size, whatever they mean.
+// Moves elements by their size, whatever their type.
 #pragma once
 
 #include <cstring>
@@ -18,15 +18,15 @@ decltype(auto) with_width(const Array& array, const F& f) {
   }
 }
 
-/// Throws Error where the product of two sizes passes 64 bits: of an array that is there none does, of one
-/// that is still to be made any may.
+/// Throws Error where the product of two sizes passes 64 bits. That cannot happen for an array that exists,
+/// but for one that is still to be made.
 inline std::int64_t product_of(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) throw Error("a shape has more than 2^63 elements");
   return product;
 }
 
-/// Elements behind one place of each axis. Throws as product_of() does.
+/// The step in elements from one index to the next of each axis. Throws as product_of() does.
 inline Ints strides_of(const Ints& shape) {
   Ints strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = product_of(strides[i], shape[i]);

@@ -36,7 +36,7 @@ std::size_t channels_of(const Call& call) {
   return static_cast<std::size_t>(x.rank() < 2 ? 1 : x.dim(1));
 }
 
-/// With given means and variances: of inference.
+/// Inference: with given means and variances.
 Kernel batch_normalization(const NodeFacts& facts) {
   const float epsilon = facts.float_or("epsilon", 1e-5F);
   if (facts.int_or("training_mode", 0) != 0) facts.fail("training is not there");

@@ -1,4 +1,4 @@
-// Poolings over windows, and over all places.
+// Pooling over windows, and over all positions.
 #include <algorithm>
 #include <limits>
 
@@ -33,7 +33,7 @@ Pool pool_of(const Call& call, const Array& x) {
   return pool;
 }
 
-/// The pool of a run, counted as work.
+/// The pool of a run; counts its work.
 std::shared_ptr<const Pool> known_pool(const Call& call, ByShape<Pool>& known) {
   const Array& x = call.in(0);
   auto pool = known.of(x.shape(), [&] { return pool_of(call, x); });
@@ -44,8 +44,8 @@ std::shared_ptr<const Pool> known_pool(const Call& call, ByShape<Pool>& known) {
   return pool;
 }
 
-/// Calls f(place, offsets, count) for each window of a plane: where its elements lie, row by row, and how
-/// many places it has that lie inside of the input and its padding.
+/// Calls f(position, offsets, count) for each window of a plane: the offsets of its elements, row by row, and
+/// the number of them that are inside of the input or its padding.
 template <class F>
 void for_windows(const graph::Window& w, const F& f) {
   const std::size_t axes = w.axes();
@@ -80,8 +80,8 @@ void for_windows(const graph::Window& w, const F& f) {
   }
 }
 
-/// The places of an axis whose window has tap k inside of the input: [begin, end); place p takes element p *
-/// stride + from.
+/// The positions of an axis whose window has tap k inside of the input, [begin, end); position p takes
+/// element p * stride + from.
 struct Reach {
   std::int64_t begin = 0, end = 0, from = 0;
 };
@@ -118,11 +118,11 @@ struct PlaneWindows {
 
   /// Whether a row of the output has the tap inside.
   static bool has(const Reach& tap, std::int64_t row) { return row >= tap.begin && row < tap.end; }
-  /// Where the tap's row of the input begins, in a plane.
+  /// The offset in a plane of the input's row for the tap.
   std::size_t row_of(const Reach& tap, std::int64_t row) const {
     return static_cast<std::size_t>(row * window.strides[0] + tap.from) * width;
   }
-  /// Where in a row the tap's first element lies, which is for place tap.begin.
+  /// The index in a row of the tap's first element, that of position tap.begin.
   std::int64_t first_of(const Reach& tap) const { return tap.begin * window.strides[1] + tap.from; }
 };
 
@@ -137,7 +137,7 @@ void take_larger(T* to, const T* from, std::size_t count, std::size_t step) {
   }
 }
 
-/// Windows of two by two, side by side.
+/// Windows of two by two that do not overlap.
 bool is_halving(const graph::Window& w) {
   for (std::size_t i = 0; i < 2; ++i) {
     if (w.kernel[i] != 2 || w.strides[i] != 2 || w.dilations[i] != 1 || w.begin[i] != 0 ||

@@ -156,7 +156,7 @@ Kernel truncation(const NodeFacts& facts) {
   };
 }
 
-/// Where the channels are: as the layout says, else as qonnx 1.0.0 guesses from the rank.
+/// The axis of channels: as the layout says, else as qonnx 1.0.0 guesses from the rank.
 std::int64_t channel_axis(const Call& call, std::int64_t rank) {
   std::string layout = call.node().text_or("data_layout", "");
   if (layout.empty() && rank == 3) layout = "NWC";

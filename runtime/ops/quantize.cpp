@@ -1,5 +1,5 @@
-// QuantizeLinear to integers, DequantizeLinear: scales for the whole tensor, along an axis, or for blocks of
-// it.
+// QuantizeLinear to integers and DequantizeLinear: with scales for the whole tensor, along an axis, or for
+// blocks of it.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::size_t kScaledAtATime = std::size_t{1} << 14;  // which are worth a thread
 
-/// For each element of an array, the scale that it has: elements share one in runs.
+/// Which scale each element of an array has: runs of elements share one.
 struct ScaleIndex {
   std::size_t inner = 1, along = 1,
-              block = 1;  ///< elements behind a place of the axis; sizes of axis and blocks
+              block = 1;  ///< elements of one index step of the axis; sizes of axis and blocks
   bool one = true, in_blocks = false;
 
   std::size_t operator()(std::size_t i) const {
@@ -51,15 +51,15 @@ ScaleIndex index_of(const Call& call, const Array& x, const Array& scale, std::i
 
 constexpr std::size_t kBlock = 512;  // elements that are floats at a time
 
-/// Calls f(first, count) for blocks that cover so many elements; f may be called by several threads.
+/// Calls f(first, count) for blocks that cover so many elements; several threads may call it.
 void for_blocks(const Call& call, std::size_t count, const std::function<void(std::size_t, std::size_t)>& f) {
   parallel_for(count, kScaledAtATime, call.threads(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t at = begin; at < end; at += kBlock) f(at, std::min(kBlock, end - at));
   });
 }
 
-/// The nearest integer, ties to even, of numbers up to kFar; beyond, and of NaN, one that every type's bounds
-/// cut off as they would the number.
+/// The nearest integer, ties to even, for numbers up to kFar. For larger numbers and NaN, a number that
+/// clamping to any type's bounds treats alike.
 float nearest(float x) {
   constexpr float kFar = 0x1p20F, kMagic = 0x1.8p23F;
   x = x > -kFar ? x : -kFar;
@@ -67,7 +67,7 @@ float nearest(float x) {
   return (x + kMagic) - kMagic;
 }
 
-/// The numbers of a zero point; 0 for each scale where there is none.
+/// The numbers of a zero point; a 0 for each scale where the node has no zero point.
 std::vector<float> zeros_of(const Call& call, const Array& scale) {
   if (!call.has(2)) return std::vector<float>(scale.size(), 0.0F);
   if (call.in(2).size() != scale.size())

@@ -111,7 +111,7 @@ std::vector<Activation> activations_of(const NodeFacts& facts, const std::vector
   return found;
 }
 
-/// What the three have in common, as the node says.
+/// What LSTM, GRU and RNN have in common.
 struct Cell {
   std::size_t gates = 1;  ///< rows of W and R, in hidden sizes
   std::size_t states = 1;
@@ -202,7 +202,7 @@ class Recurrence {
 
  private:
   std::size_t width() const { return cell_.gates * s_.hidden; }
-  /// Where a row of X, of Y, of a state lies.
+  /// Offsets of a row of X, of Y, of a state.
   std::size_t x_row(std::size_t t, std::size_t b) const {
     return cell_.batch_first ? b * s_.time + t : t * s_.batch + b;
   }

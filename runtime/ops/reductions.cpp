@@ -1,4 +1,4 @@
-// What is made of all elements along some axes.
+// Reductions over some axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,12 +14,12 @@
 namespace crumb::runtime {
 namespace {
 
-/// The axes of a reduction, and how its places lie.
+/// The axes of a reduction, and where the elements of each output are.
 struct Reduction {
   Ints shape;  ///< of the output, with sizes of 1 where axes are kept
   Ints outer;  ///< sizes of the axes that stay
   Ints outer_steps;
-  Ints offsets;  ///< of the elements behind each place, row by row
+  Ints offsets;  ///< from the first element of an output to all of its elements, row by row
 };
 
 Reduction reduction_of(const Call& call, const Ints& axes, bool keeps) {
@@ -44,7 +44,7 @@ Reduction reduction_of(const Call& call, const Ints& axes, bool keeps) {
   return made;
 }
 
-/// Output 0 is f(first element, offsets) for each place.
+/// Output 0 is f(first element, offsets) for each element.
 template <class T, class R, class F>
 void reduce(Call& call, const Reduction& r, ElementType type, const F& f) {
   const T* const x = call.in(0).values<T>().data();
@@ -103,7 +103,7 @@ std::uint64_t as_bits(T x) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(x));
 }
 
-/// Of integers, which wrap.
+/// Integers wrap.
 template <Kind kKind, class T>
 T reduced_ints(const T* x, const Ints& offsets) {
   T made = kKind == Kind::kMax   ? std::numeric_limits<T>::lowest()
@@ -161,7 +161,7 @@ Kernel reduction(const NodeFacts& facts) {
   };
 }
 
-/// The place of the largest (or smallest) element of an axis: the first of equals, or the last.
+/// The index of the largest (or smallest) element of an axis; of equal ones the first, or the last.
 template <bool kLargest>
 Kernel place_of_extreme(const NodeFacts& facts) {
   const std::int64_t axis = facts.int_or("axis", 0);
@@ -188,8 +188,8 @@ bool is_below(T a, T b) {
   return a < b || (is_nan(b) && !is_nan(a));
 }
 
-/// The k largest (or smallest) elements of an axis in their order, and their places: of equals the first come
-/// first.
+/// The k largest (or smallest) elements of an axis in their order, and their indices. Of equal ones the first
+/// comes first.
 Kernel top_k(const NodeFacts& facts) {
   const std::int64_t axis = facts.int_or("axis", -1);
   const bool largest = facts.int_or("largest", 1) != 0;

@@ -1,4 +1,4 @@
-// Resize and Upsample: elements moved to the nearest place, or sums of the elements around one, axis by axis.
+// Resize and Upsample: the nearest element, or sums of the elements around a position, axis by axis.
 #include "graph/resize.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Ints resized_shape(const ResizePlan& plan) {
   return shape;
 }
 
-/// Of every axis: which element each output takes. Precondition: no axis of the output is empty.
+/// For every axis, which element each output takes. Precondition: no axis of the output is empty.
 std::vector<Taps> nearest_taps(const ResizePlan& plan) {
   std::vector<Taps> taps;
   for (const graph::ResizedAxis& axis : plan.axes) {
@@ -127,7 +127,7 @@ void resize_blended(Call& call, const ResizePlan& plan) {
   });
 }
 
-/// Of any operator set.
+/// For any operator set.
 Kernel resize(const NodeFacts& facts) {
   const bool nearest = graph::resize_rule(facts.node).interpolation == graph::Interpolation::kNearest;
   return [nearest](Call& call) {

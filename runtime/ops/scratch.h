@@ -7,10 +7,10 @@
 
 namespace crumb::runtime {
 
-/// For thread_local variables: floats that stay allocated, at a multiple of 64 bytes.
+/// For thread_local variables: floats that stay allocated, aligned to 64 bytes.
 class Scratch {
  public:
-  /// So many floats, not set to anything; the last call's are gone.
+  /// Memory for so many floats, not initialized. It replaces that of the last call.
   float* of(std::size_t count) {
     constexpr std::size_t kAlignment = 64;
     if (values_.size() < count + kAlignment) values_.resize(count + kAlignment);
