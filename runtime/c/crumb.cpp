@@ -1,4 +1,4 @@
-// crumb.h on the runtime's own classes, but for what takes texts (language.cpp).
+// Implements crumb.h on the runtime's own classes, except for what takes texts (language.cpp).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -29,7 +29,7 @@ using runtime::c::limits_of;
 
 namespace {
 
-/// A value's description, with what it points to.
+/// A value's description with the memory that it points to.
 struct Described {
   std::string name;
   graph::ElementType type = graph::ElementType::kUnknown;
@@ -60,7 +60,7 @@ std::vector<Described> described(const graph::Graph& network, const std::vector<
 /// An output as crumb_tensor describes it.
 struct Result {
   runtime::Array array;
-  graph::Tensor stored;  ///< of types that are not carried as they are stored
+  graph::Tensor stored;  ///< of types whose stored bytes are not those of the carrier
 };
 
 struct Opened {
@@ -74,7 +74,7 @@ struct Opened {
   std::vector<Described> inputs, outputs;
 };
 
-/// What stands before the bytes of a saved session: which network made it, by which promise.
+/// The head of a saved session: which network made it, by which promise.
 struct SavedHead {
   std::array<char, 8> magic = {'c', 'r', 'u', 'm', 'b', '-', 'c', 's'};
   std::uint32_t version = 1, contents = 0, promise = 0;
@@ -95,7 +95,7 @@ crumb_status describe(const std::vector<Described>& values, size_t index, crumb_
   return CRUMB_OK;
 }
 
-/// Opening computes what constants decide, so it has limits, too.
+/// Opening a file computes what constants decide, so it has limits, too.
 crumb_status open_file(crumb::Result<crumb::CrumbFile> file, crumb_model** model);
 
 }  // namespace
@@ -143,7 +143,7 @@ SavedHead head_of(const crumb_session& session) {
   return head;
 }
 
-/// Throws Error where the bytes do not begin with it.
+/// Throws Error where the bytes do not begin with the expected head.
 void check_head(std::span<const std::byte> saved, const SavedHead& expected) {
   SavedHead found;
   if (saved.size() < sizeof found) throw crumb::Error("a saved session: these bytes are none");
@@ -177,7 +177,7 @@ std::vector<std::string> names_given(const crumb_session& session) {
   return names;
 }
 
-/// More than any network's; what is above it is no number of axes, and no shape lies behind it.
+/// More axes than any network has: a larger number is no rank, and no shape follows it.
 constexpr size_t kMostAxes = 64;
 
 runtime::Array array_of(const crumb_tensor& tensor, const std::string& name) {

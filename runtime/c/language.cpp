@@ -33,7 +33,7 @@ struct crumb_decoding {
 
 namespace {
 
-/// Limits of memory and work, for what a call runs.
+/// Sets limits of memory and work for what a call runs.
 class Within {
  public:
   explicit Within(crumb_decoding& decoding)
@@ -64,7 +64,7 @@ std::optional<std::string> file_in(const crumb::CrumbFile& file, std::string_vie
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-/// Ids that the model has logits of.
+/// The ids. Throws Error where one has no logits.
 std::vector<int32_t> checked_ids(const runtime::LanguageModel& model, const int32_t* ids, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (ids[i] < 0 || static_cast<size_t>(ids[i]) >= model.vocabulary())
@@ -107,7 +107,7 @@ crumb_status crumb_language_open(const char* path, crumb_language** language) {
     network = graph::graph_on(file).take(name);
   });
   if (read != CRUMB_OK) return read;
-  // Which operators are missing, the model says first.
+  // The model's own message about missing operators comes first.
   return guarded(CRUMB_ERROR_FILE, [&] {
     const runtime::MeterScope scope(std::make_shared<runtime::Meter>(runtime::Limits()));
     const auto text = [&](std::string_view path_inside) { return file_in(*file, path_inside); };

@@ -30,7 +30,7 @@ inline crumb_status failed(crumb_status status, const char* why) noexcept {
   return status;
 }
 
-/// Calls work(), whose Errors mean `status`.
+/// Calls work(). An Error that it throws becomes `status`.
 template <class Work>
 crumb_status guarded(crumb_status status, const Work& work) noexcept {
   try {
@@ -50,10 +50,10 @@ crumb_status guarded(crumb_status status, const Work& work) noexcept {
   }
 }
 
-/// What a session or a decoding knows of values that came to quantizers and were not finite.
+/// What a session or a decoding knows of values that reached quantizers and were not finite.
 struct NotFiniteValues {
   graph::NotFiniteWatch watch;
-  std::string node;  ///< that was told last
+  std::string node;  ///< the node that was reported last
 
   std::uint64_t tell(const graph::Graph& graph, const char** to) {
     const auto found = watch.first(&graph);
@@ -70,7 +70,7 @@ inline Limits limits_of(const crumb_options& options) {
   return limits;
 }
 
-/// CRUMB_OK, or what is wrong with a caller's options; `call` begins the message.
+/// CRUMB_OK, or an error where the caller's options are wrong; `call` begins the message.
 inline crumb_status check_options(const crumb_options& options, const std::string& call) {
   if (options.threads < 0)
     return failed(CRUMB_ERROR_ARGUMENT, (call + ": a negative number of threads").c_str());

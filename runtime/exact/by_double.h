@@ -1,11 +1,11 @@
-// Functions of float32 by way of float64, in additions, multiplications and divisions in a fixed order:
-// rounded to float32 once, so that they are off by 0.51 units in the last place at most, and the same bits
+// Functions of float32 computed in float64, by additions, multiplications and divisions in a fixed order, and
+// rounded to float32 once. Their error is at most 0.51 units in the last place, and the bits are the same
 // everywhere.
 #pragma once
 
 namespace crumb::runtime::exact {
 
-/// Of any angle, however large; NaN of infinities.
+/// For any angle, however large; NaN for infinities.
 float sin_of(float x);
 float cos_of(float x);
 

@@ -22,10 +22,10 @@ struct DoubleProducts {
   std::size_t y_row = 0;
 };
 
-/// By the definition; kept for ever.
+/// The reference, by the definition.
 void subtract_products_ref(const DoubleProducts& products);
 
-/// The fastest way that this processor has, on one thread.
+/// The fastest variant for this processor, on one thread.
 void subtract_products(const DoubleProducts& products);
 
 /// AVX2 and FMA. Precondition: may_use(Isa::kAvx2).
@@ -34,7 +34,7 @@ void subtract_products_avx2(const DoubleProducts& products);
 void subtract_products_avx512(const DoubleProducts& products);
 
 /// Calls tiles(n, columns, k, terms) for blocks of w that stay in the first cache: columns from n and terms
-/// from k on. Terms of an element come in order.
+/// from k on. The terms of an element come in order.
 template <class F>
 void for_each_block(const DoubleProducts& p, std::size_t tile_columns, const F& tiles) {
   constexpr std::size_t kTerms = 128;

@@ -30,10 +30,10 @@ inline constexpr FunctionRow kFunctions[] = {
 /// y[i] = f(x[i]); y may be x. Preconditions: as many, and they are the same memory or do not overlap.
 void apply(Function function, std::span<const float> x, std::span<float> y);
 
-/// The same with the instruction set of the caller's choice, which must be available: for tests.
+/// apply() with a given instruction set, which must be available; for tests.
 void apply_with(Isa isa, Function function, std::span<const float> x, std::span<float> y);
 
-/// One value at a time, as apply() computes it.
+/// A single value, as apply() computes it.
 float exp_of(float x);
 float tanh_of(float x);
 

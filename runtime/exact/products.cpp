@@ -36,7 +36,7 @@ void multiply(const Products& p, int threads) {
                                                    : multiply_ref;
   const std::size_t work = p.rows * p.columns * p.terms;
   if (threads == 1 || work <= kWork) return kernel(p);
-  // The longer side is shared out.
+  // The longer side is divided among threads.
   const bool by_rows = p.rows >= p.columns;
   const std::size_t count = by_rows ? p.rows : p.columns;
   const auto workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());

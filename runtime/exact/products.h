@@ -27,11 +27,11 @@ struct Products {
   std::size_t y_column = 1;
 };
 
-/// By the definition; kept for ever.
+/// The references, by the definition.
 float dot_ref(const float* x, const float* w, std::size_t terms);
 void multiply_ref(const Products& products);
 
-/// The fastest way that this processor has, on up to so many threads (0: those that the machine has).
+/// The fastest variant for this processor, on up to `threads` threads (0: as many as the machine has).
 void multiply(const Products& products, int threads);
 
 /// AVX2 and FMA, on one thread. Precondition: may_use(Isa::kAvx2).
@@ -39,7 +39,7 @@ void multiply_avx2(const Products& products);
 /// AVX-512, on one thread. Precondition: may_use(Isa::kAvx512).
 void multiply_avx512(const Products& products);
 
-/// Partial sums to their sum.
+/// The sum of the partial sums, in the order above.
 inline float fold(float* partial) {
   for (std::size_t half = kPartialSums / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) partial[i] += partial[i + half];
@@ -47,7 +47,7 @@ inline float fold(float* partial) {
   return partial[0];
 }
 
-/// The same sums of single terms: of f(0), ..., f(terms - 1).
+/// The sum of f(0), ..., f(terms - 1) in the same order.
 template <class F>
 float sum_of(std::size_t terms, const F& f) {
   float partial[kPartialSums] = {};

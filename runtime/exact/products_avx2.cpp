@@ -21,7 +21,7 @@ CRUMB_AVX2 inline __m256i mask_of(std::size_t count) {
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/// Of two vectors the halves of what is left of each sum, added; in steps from eight parts to one.
+/// Adds the halves of what is left of each sum, of two vectors; step by step from eight parts to one.
 CRUMB_AVX2 inline __m256 halves(__m256 a, __m256 b) {
   return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
@@ -32,8 +32,8 @@ CRUMB_AVX2 inline __m256 last(__m256 a, __m256 b) {
   return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD));
 }
 
-/// Element 4 i + j is the sum of the parts of s[i][j], of two rows, in the order of fold(); of j = 3 it means
-/// nothing.
+/// Element 4 i + j is the sum of the parts of s[i][j], of two rows, in the order of fold(). Elements with j =
+/// 3 are unused.
 CRUMB_AVX2 inline __m256 folded(const __m256 (*s)[kTileW]) {
   __m256 four[kTileW];  // lane i: four parts of s[i][j]
   for (std::size_t j = 0; j < kTileW; ++j) four[j] = halves(s[0][j], s[1][j]);

@@ -16,7 +16,7 @@ constexpr std::size_t kTileX = 6, kTileW = 4;
 constexpr std::size_t kFolded = 8;  // rows of sums; four are folded together
 constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
 
-/// Of two vectors the halves of what is left of each sum, added; in steps from sixteen parts to one.
+/// Adds the halves of what is left of each sum, of two vectors; step by step from sixteen parts to one.
 CRUMB_AVX512 inline __m512 halves(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_maskz_shuffle_f32x4(kAll, a, b, 0x44),
                        _mm512_maskz_shuffle_f32x4(kAll, a, b, 0xEE));

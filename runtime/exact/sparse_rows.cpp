@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kSparseWork = std::size_t{1} << 16;  // additions that are worth a thread
 
-/// That are put where they belong together: those of one row of x lie side by side.
+/// Outputs that are copied to their final positions together: the loops give those of one row of x next to
+/// each other.
 constexpr std::size_t kOutputs = 64;
 
 bool is_finite(const float* x, std::size_t count) {
@@ -39,7 +40,8 @@ SparseRows::SparseRows(std::size_t rows, std::size_t terms, std::vector<Placed> 
       ++sizes_.back();
       elements_.push_back({static_cast<std::uint32_t>(next->term), next->value});
     }
-    // Which of two is added to the other changes no bit; the one that lies first is always there.
+    // Which of two partial sums is added to the other changes no bit; the one with the lower index always
+    // exists.
     for (std::size_t half = kPartialSums / 2; half > 0; half /= 2)
       for (std::size_t k = 0; k < half; ++k) {
         if (!is_there[k + half]) continue;

@@ -1,4 +1,4 @@
-// Products by a matrix of which few elements are not 0, to the bits of exact/products.h.
+// Products by a matrix with few elements that are not 0, with the bits of exact/products.h.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ struct SparseElement {
   float value = 0;
 };
 
-/// How a row is summed: elements of one partial sum lie side by side, terms ascending, and partial sums that
-/// no element reaches are left out. They stay +0, which changes no other number than -0, to +0: where some
-/// are left out, +0 is added in the end.
+/// How a row is summed. Elements of one partial sum are neighbours, terms ascending, and partial sums without
+/// elements are left out. Those stay +0, and adding +0 changes no number except -0, to +0: so where some are
+/// left out, +0 is added at the end.
 struct SparseRow {
   struct Fold {
-    std::uint8_t to = 0, from = 0;  ///< partial sums, counted as they lie
+    std::uint8_t to = 0, from = 0;  ///< partial sums, by their index in `sizes`
   };
   std::span<const SparseElement> elements;
-  std::span<const std::uint32_t> sizes;  ///< elements of each partial sum that is there
-  std::span<const Fold> folds;           ///< in order; the sum is partial sum 0 then
+  std::span<const std::uint32_t> sizes;  ///< elements of each partial sum that has any
+  std::span<const Fold> folds;           ///< in order; afterwards partial sum 0 is the sum
 };
 
 class SparseRows {
@@ -39,18 +39,18 @@ class SparseRows {
   /// bits.
   SparseRows(std::size_t rows, std::size_t terms, std::vector<Placed> elements);
 
-  /// What multiply() of products.h gives for these rows as w. Columns, terms and w of the product are not
-  /// looked at.
+  /// What multiply() of products.h gives with these rows as w. Columns, terms and w of the product are
+  /// ignored.
   void multiply(const Products& product, int threads) const;
 
-  /// The row as it is with its zeros.
+  /// The row as floats, with its zeros.
   void values(std::size_t row, std::span<float> to) const;
 
   std::size_t rows() const { return begins_.size() - 1; }
   SparseRow row(std::size_t i) const;
 
  private:
-  /// Of each row, and of what comes behind the last.
+  /// Where each row begins, and where the last one ends.
   struct Begin {
     std::size_t element = 0, size = 0, fold = 0;
   };
@@ -62,7 +62,7 @@ class SparseRows {
   std::vector<SparseRow::Fold> folds_;
 };
 
-/// Rows of x that one pass takes.
+/// Rows of x in one pass.
 inline constexpr std::size_t kSparseLanes = 16;
 
 /// y[lane * lane_stride] for `lanes` of them, from x[term * kSparseLanes + lane], or of one lane from

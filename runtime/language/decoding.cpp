@@ -14,8 +14,7 @@ namespace {
 
 using text::TokenId;
 
-/// Tokens that run together: enough to decode each weight seldom, few enough for what they make to stay in
-/// caches.
+/// Tokens of a run: enough that each weight is decoded rarely, few enough that their values stay in caches.
 constexpr std::size_t kPiece = 256;
 
 std::size_t context_of(const LanguageModel& model, const DecodingOptions& options) {
@@ -59,7 +58,7 @@ std::span<const float> Decoding::replace(std::size_t length, std::span<const Tok
   std::optional<Session::Tail> tail;
   try {
     tail = session_.tail(static_cast<std::int64_t>(stays));
-  } catch (const Stopped&) {  // without memory for them, they are run once more when they are needed
+  } catch (const Stopped&) {  // memory is lacking: they are run again when they are needed
   } catch (const std::bad_alloc&) {
   }
   const bool turns = turns_otherwise(after) && !turns_otherwise(stays);
@@ -78,11 +77,11 @@ std::span<const float> Decoding::replace(std::size_t length, std::span<const Tok
 }
 
 void Decoding::go_back(std::size_t stays, std::optional<Session::Tail> tail) {
-  const MeterScope uncounted(nullptr);  // what the run had is to be there again, whatever its limits
+  const MeterScope uncounted(nullptr);  // what the run had must come back, whatever its limits
   try {
     if (tail) return session_.put_back(std::move(*tail));
     session_.truncate(static_cast<std::int64_t>(std::min(stays, positions())));
-  } catch (const std::exception&) {  // no memory: they are run once more
+  } catch (const std::exception&) {  // memory is lacking: they are run again
     session_.truncate(0);
   }
 }

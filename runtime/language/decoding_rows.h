@@ -1,5 +1,5 @@
-// Texts of one language model side by side: each run takes one token of every row, so that weights are read
-// once for all.
+// Several texts of one language model at once: each run takes one token of every row, so that weights are
+// read once for all rows.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace crumb::runtime {
 
-/// Rows are of one length, and each may begin a new text at any position: positions before it are masked out,
-/// and positions count from there. Who stands in the other rows never changes a row's logits. One thread at a
-/// time; many may share one model.
+/// Rows have the same length. Each may begin a new text at any position: earlier positions are masked out,
+/// and positions count from there. A row's logits do not depend on the other rows. For one thread at a time;
+/// several may share one model.
 class DecodingRows {
  public:
   /// The model must outlive it. Precondition: rows > 0.
@@ -22,12 +22,12 @@ class DecodingRows {
 
   std::size_t rows() const { return rows_; }
 
-  /// The row's next token is the first of a text.
+  /// Says that the row's next token is the first of a text.
   void begin(std::size_t row);
 
-  /// Puts one token behind each row's and gives the logits, [rows, vocabulary], which live until the next
-  /// call. Throws Error where a row's text is longer than the model has positions, and as Model::run does.
-  /// Precondition: as many ids as rows, below the vocabulary.
+  /// Appends one token to each row and returns the logits, [rows, vocabulary], which are valid until the next
+  /// call. Throws Error where a row's text would be longer than the model has positions, and as Model::run
+  /// does. Precondition: as many ids as rows, below the vocabulary.
   std::span<const float> feed(std::span<const text::TokenId> ids);
 
  private:

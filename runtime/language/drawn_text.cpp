@@ -33,7 +33,7 @@ bool is_ordinary(const LanguageModel& model, TokenId id) {
   return model.tokenizer().piece(id) != nullptr && !ends(model, id) && !model.tokenizer().is_special(id);
 }
 
-/// Tokens of a text. Longer ones that turn otherwise would have to be run again.
+/// The most tokens of a text. A longer text may change its frequencies and would have to be run again.
 std::size_t longest_of(const LanguageModel& model) {
   return model.switch_at() > 0 ? std::min(model.switch_at(), model.positions()) : model.positions();
 }
@@ -52,7 +52,7 @@ class Writer {
   virtual ~Writer() = default;
 
   virtual bool is_done() const = 0;
-  /// `logits` are those behind the token before; the first step has none.
+  /// `logits` follow the token before; the first step has none.
   virtual Step next(Logits logits) = 0;
 };
 
@@ -99,7 +99,7 @@ class TextWriter final : public Writer {
   std::vector<std::int64_t> tokens_;
 };
 
-/// What the template writes before a question and behind it, up to the answer.
+/// What the template writes before a question, and between it and the answer.
 struct Frame {
   std::vector<TokenId> before, behind;
 };
@@ -170,7 +170,7 @@ class ConversationWriter final : public Writer {
     return take_given();
   }
 
-  /// Of the question or the answer, whose end the template writes.
+  /// Ends the question or the answer; the template writes its end.
   Step end_part() {
     if (part_ == Part::kQuestion && !question_.empty())
       return {start(Part::kAnswer, frame_.behind, kAnswerTemperature), false};
@@ -188,7 +188,7 @@ class ConversationWriter final : public Writer {
     DrawnConversation conversation{.question = model_.tokenizer().decode(question_),
                                    .answer = model_.tokenizer().decode(answer_),
                                    .is_cut = is_cut};
-    constexpr std::string_view kIllFormed = "\uFFFD";  // what bytes that are no character were decoded to
+    constexpr std::string_view kIllFormed = "\uFFFD";  // how bytes that are no character were decoded
     while (is_cut && conversation.answer.ends_with(kIllFormed))
       conversation.answer.resize(conversation.answer.size() - kIllFormed.size());
     const auto is_text = [&](const std::string& part) {
@@ -205,7 +205,7 @@ class ConversationWriter final : public Writer {
   Part part_ = Part::kNone;
   std::mt19937_64 random_;
   std::optional<Sampler> sampler_;
-  std::deque<TokenId> given_;  ///< that the template writes next
+  std::deque<TokenId> given_;  ///< what the template writes next
   std::vector<TokenId> question_, answer_;
   std::vector<DrawnConversation> done_;
 };
@@ -229,7 +229,7 @@ void draw(const LanguageModel& model, std::span<const std::unique_ptr<Writer>> w
     parallel_for(writers.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const Logits own = logits.empty() ? logits : logits.subspan(i * vocabulary, vocabulary);
-        // One that is done looks on, with texts of a token.
+        // A writer that is done still takes part, with texts of one token.
         steps[i] = writers[i]->is_done() ? Step{steps[i].id, true} : writers[i]->next(own);
       }
     });
@@ -241,8 +241,8 @@ void draw(const LanguageModel& model, std::span<const std::unique_ptr<Writer>> w
   }
 }
 
-/// Sequences by writers that make(seed) gives, kRows at a time; take(writer) is called in the order of the
-/// sequences.
+/// Draws sequences by the writers that make(seed) returns, kRows at a time. Calls take(writer) in the order
+/// of the sequences.
 template <class Make, class Take>
 void draw_all(const LanguageModel& model, const DrawnText& how, const SequencesDone& done, const Make& make,
               const Take& take) {

@@ -1,5 +1,5 @@
-// Text that a language model draws from itself: what it can be learned from where there is no other. Any text
-// (LLM-QAT, Liu et al., arXiv:2305.17888), or conversations (Magpie, Xu et al., arXiv:2406.08464).
+// Text that a language model draws from itself, to train on where there is no other text: any text (LLM-QAT,
+// Liu et al., arXiv:2305.17888), or conversations (Magpie, Xu et al., arXiv:2406.08464).
 #pragma once
 
 #include <cstddef>
@@ -19,28 +19,28 @@ struct DrawnText {
   int threads = 0;  ///< 0: those that the machine has; never changes the tokens
 };
 
-/// Called with how many sequences are done.
+/// Called with the number of sequences that are done.
 using SequencesDone = std::function<void(std::size_t)>;
 
-/// sequences * length tokens, sequence by sequence. A sequence is texts one after the other, each from a
-/// token of chance that is not special, behind the tokenizer's first one where there is one, on by drawing
-/// from all tokens at temperature 1 until it ends, which its end token then says, or is as long as the model
-/// has positions (or as LanguageModel::switch_at). Throws Interrupted.
+/// Returns sequences * length tokens, sequence by sequence. A sequence is one text after another. Each begins
+/// with the tokenizer's first token, if it has one, and a random token that is not special; the rest is drawn
+/// from all tokens at temperature 1. A text ends with its end token, or when it is as long as the model has
+/// positions (or as LanguageModel::switch_at). Throws Interrupted.
 std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText& how,
                                     const SequencesDone& done = {});
 
-/// What a person says, and the answer.
+/// A question of a user, and the answer.
 struct DrawnConversation {
   std::string question, answer;
-  bool is_cut = false;  ///< the answer, where the sequence or the model's positions end
+  bool is_cut = false;  ///< the answer is cut by the end of the sequence or of the model's positions
 };
 
-/// Those that sequences of the length have room for, one after the other. The template writes what stands
-/// before a question; the model draws the question at temperature 1 until it ends, the template goes on, and
-/// the model draws the answer at temperature kAnswerTemperature until that ends. A question that the end of a
-/// sequence cuts, and what is empty, no UTF-8, or goes on with a special token, is left out. Throws Error as
-/// LanguageModel::chat_template and draw_text do, where the template does not write a question as it is or an
-/// answer behind its prompt, and where nothing is left.
+/// Returns the conversations that fit into sequences of this length, one after another. The template writes
+/// what is before a question; the model draws the question at temperature 1 until it ends, the template goes
+/// on, and the model draws the answer at temperature kAnswerTemperature until that ends. Left out are
+/// questions that the end of a sequence cuts, and texts that are empty, no UTF-8, or continue with a special
+/// token. Throws Error as LanguageModel::chat_template and draw_text do, where the template changes a
+/// question or puts an answer anywhere but behind its prompt, and where nothing is left.
 std::vector<DrawnConversation> draw_conversations(const LanguageModel& model, const DrawnText& how,
                                                   const SequencesDone& done = {});
 

@@ -13,13 +13,13 @@ namespace {
 
 using text::TokenId;
 
-/// Text on its way to a person: what may be the beginning of a stop waits.
+/// Text on its way to the user: the possible beginning of a stop is held back.
 class StoppingText {
  public:
   StoppingText(const std::vector<std::string>& stops, const std::function<void(std::string_view)>& show)
       : stops_(stops), show_(show) {}
 
-  /// Whether a stop has come.
+  /// Returns whether a stop has come.
   bool push(std::string_view more) {
     text_ += more;
     std::size_t stop = std::string::npos;
@@ -36,7 +36,7 @@ class StoppingText {
   }
 
  private:
-  /// Bytes at the end that a stop begins with.
+  /// The number of bytes at the end with which a stop begins.
   std::size_t held_back() const {
     std::size_t most = 0;
     for (const std::string& stop : stops_) {
@@ -59,8 +59,8 @@ class StoppingText {
   std::size_t shown_ = 0;
 };
 
-/// The token behind the newest half of those that are there, which begins with the tokenizer's first one
-/// where all of them do and there is a position for it.
+/// Keeps the newest half of the tokens and feeds it with the next token. The tokenizer's first token comes
+/// before it where all of them begin with one and a position is free.
 std::span<const float> shift_and_feed(Decoding& decoding, const LanguageModel& model, TokenId id) {
   const std::vector<TokenId>& all = decoding.ids();
   std::vector<TokenId> kept(all.end() - static_cast<std::ptrdiff_t>(all.size() / 2), all.end());

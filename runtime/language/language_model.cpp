@@ -74,7 +74,7 @@ LanguageModel LanguageModel::load(graph::Graph graph, const text::ReadFile& read
     if (!config_file) throw Error("it has no config.json, so nothing says how long its contexts may be");
     const DecoderConfig config = DecoderConfig::parse(*config_file);
     LanguageModel made(std::move(graph), text::TextTokenizer::load(read));
-    // Tokens that were added may have no rows, as long as no text has them.
+    // Added tokens may have no rows as long as no text contains them.
     if (static_cast<std::int64_t>(made.tokenizer_.largest_own_id()) >=
         static_cast<std::int64_t>(made.vocabulary_))
       throw Error("the tokenizer's ids go up to " + std::to_string(made.tokenizer_.largest_own_id()) +

@@ -1,4 +1,4 @@
-// A language model: a decoder's graph, and its checkpoint's tokenizer and configuration.
+// A language model: a decoder's graph, and the tokenizer and configuration of its checkpoint.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +17,32 @@ namespace crumb::runtime {
 
 class LanguageModel {
  public:
-  /// `graph`: with the inputs input_ids, attention_mask and position_ids (models/decoder.h), what is tied
-  /// (session.h), and the output logits; in operators that the runtime has. `read`: the files beside its
-  /// tensors; `name`: whose they are, for messages. Throws Error where the graph is another, where a file is
+  /// `graph` has the inputs input_ids, attention_mask and position_ids (models/decoder.h), tied inputs
+  /// (session.h) and the output logits, and only operators of the runtime. `read` reads the checkpoint's
+  /// other files; `name` names it in messages. Throws Error where the graph is another one, where a file is
   /// missing or damaged, where the tokenizer has ids without logits, and as Model does.
   static LanguageModel load(graph::Graph graph, const text::ReadFile& read, const std::string& name);
 
   const Model& model() const { return model_; }
   const std::vector<Tie>& ties() const { return ties_; }
   const text::TextTokenizer& tokenizer() const { return tokenizer_; }
-  std::size_t vocabulary() const { return vocabulary_; }  ///< logits of a position
+  std::size_t vocabulary() const { return vocabulary_; }  ///< the number of logits of a position
   std::size_t positions() const { return positions_; }    ///< max_position_embeddings
-  /// Sequences that are longer compute all their positions with other frequencies (Phi-3's longrope); 0:
-  /// there are none.
+  /// Longer sequences compute all their positions with other frequencies (Phi-3's longrope); 0: there are
+  /// none.
   std::size_t switch_at() const { return switch_at_; }
-  /// Throws Error where the model has none, or one that cannot be read.
+  /// Throws Error where the model has no template, or one that cannot be read.
   const text::ChatTemplate& chat_template() const;
-  /// What ends an answer: eos_token_id of generation_config.json, else of config.json, else the tokenizer's.
+  /// The tokens that end an answer: eos_token_id of generation_config.json, else of config.json, else the
+  /// tokenizer's.
   const std::vector<text::TokenId>& end_tokens() const { return end_tokens_; }
-  /// What the tokenizer puts in front of every text, if it does.
+  /// The token that the tokenizer puts before every text, if it does.
   std::optional<text::TokenId> first_token() const { return tokenizer_.first_token(); }
 
-  /// What the graph's inputs stand for, by their position among those that are not tied.
+  /// What the graph's inputs are, in the order of those that are not tied.
   enum class Input : std::uint8_t { kIds, kMask, kPositions, kLogitPositions };
   const std::vector<Input>& inputs() const { return inputs_; }
-  std::size_t logits() const { return logits_; }  ///< of the graph's outputs
+  std::size_t logits() const { return logits_; }  ///< the index of the output
   bool keeps_positions() const { return keeps_positions_; }
 
  private:
@@ -55,7 +56,7 @@ class LanguageModel {
   bool keeps_positions_ = false;
   std::vector<text::TokenId> end_tokens_;
   std::optional<text::ChatTemplate> chat_template_;
-  std::string no_chat_template_;  ///< why there is none
+  std::string no_chat_template_;  ///< why chat_template() throws
 };
 
 }  // namespace crumb::runtime

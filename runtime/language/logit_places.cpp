@@ -12,7 +12,8 @@ using graph::Node;
 
 constexpr const char* kLogits = "logits";
 
-/// The node whose output 0 the logits follow from, by way of first inputs; Links::kNone where there is none.
+/// The node that makes, as output 0, what the logits follow from by way of first inputs. Links::kNone where
+/// there is no such norm.
 std::size_t last_norm(const Graph& graph, const Links& links) {
   std::size_t at = links.producer(kLogits);
   while (at != Links::kNone) {
@@ -24,7 +25,7 @@ std::size_t last_norm(const Graph& graph, const Links& links) {
   return at;
 }
 
-/// What is made of a value, and of that, in the order of the nodes.
+/// All values that depend on a value, in the order of the nodes.
 std::set<std::string> follows_from(const Graph& graph, const std::string& value) {
   std::set<std::string> found{value};
   for (const Node& node : graph.nodes) {
@@ -35,7 +36,7 @@ std::set<std::string> follows_from(const Graph& graph, const std::string& value)
   return found;
 }
 
-/// What was as long as the run is as long as what is kept.
+/// Values that were as long as the run become as long as the kept positions.
 void restate_shapes(Graph& graph, const std::set<std::string>& values) {
   for (const std::string& name : values) {
     const auto value = graph.values.find(name);

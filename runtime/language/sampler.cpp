@@ -16,7 +16,7 @@ void check(bool fits, const char* name, double value, const char* expected) {
     throw Error(std::string(name) + " is " + fixed(value, 3) + ", expected " + expected, ErrorKind::kUsage);
 }
 
-/// Each token once, however often it is there.
+/// Penalizes each token once, however often it occurred.
 void penalize(std::vector<float>& logits, std::span<const TokenId> before, double penalty) {
   std::vector<TokenId> ids(before.begin(), before.end());
   std::ranges::sort(ids);
@@ -64,7 +64,7 @@ TokenId Sampler::draw() {
     kept = sampling_.top_k;
     while (kept < candidates_.size() && candidates_[kept].weight == last) ++kept;
   }
-  // One that is infinite takes all there is.
+  // An infinite weight takes the whole probability.
   double total = 0;
   for (std::size_t i = 0; i < kept; ++i) {
     double& weight = candidates_[i].weight;
@@ -80,7 +80,7 @@ TokenId Sampler::draw() {
   while (kept > 1 && candidates_[kept - 1].weight < sampling_.min_p) --kept;
   total = 0;
   for (std::size_t i = 0; i < kept; ++i) total += candidates_[i].weight;
-  // The standard library's distributions differ from one to the next.
+  // The distributions of standard libraries differ from one library to the next.
   constexpr int kBits = 53;
   double rest = std::ldexp(static_cast<double>(random_() >> (64 - kBits)), -kBits) * total;
   std::size_t chosen = 0;

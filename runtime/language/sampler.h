@@ -1,10 +1,10 @@
-// Which token follows, by its logits.
+// Chooses the next token from its logits.
 //
-// What transformers does, in its order: the repetition penalty (Keskar et al. 2019, arXiv:1909.05858) divides
-// positive logits of tokens that are there already and multiplies negative ones; the temperature divides all;
-// top_k keeps the k largest (and what equals the last of them); top_p the most probable that together have at
-// least that probability (Holtzman et al. 2020, arXiv:1904.09751); min_p those that have at least that share
-// of the most probable's probability (arXiv:2407.01082). One of what is left is drawn. Probabilities are of
+// The same steps as transformers, in its order: the repetition penalty (Keskar et al. 2019, arXiv:1909.05858)
+// divides positive logits of tokens that occurred already and multiplies negative ones; the temperature
+// divides all; top_k keeps the k largest (and what equals the last of them); top_p the most probable ones
+// that together reach this probability (Holtzman et al. 2020, arXiv:1904.09751); min_p those with at least
+// this share of the highest probability (arXiv:2407.01082). One of the rest is drawn. Probabilities are
 // float64.
 #pragma once
 
@@ -29,11 +29,11 @@ struct Sampling {
 
 class Sampler {
  public:
-  /// Throws Error(kUsage), which names the option, where a number is outside what it may be.
+  /// Throws Error(kUsage), which names the option, where a number is out of range.
   explicit Sampler(const Sampling& sampling);
 
-  /// `before`: the tokens that are there. The same seed gives the same tokens for the same logits. Throws
-  /// Error where a logit is NaN.
+  /// `before`: the tokens so far. The same seed gives the same tokens for the same logits. Throws Error where
+  /// a logit is NaN.
   text::TokenId choose(std::span<const float> logits, std::span<const text::TokenId> before);
 
  private:

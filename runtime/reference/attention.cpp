@@ -30,7 +30,7 @@ void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i)
     most = s[j] > most ? s[j] : most;
   }
   for (std::size_t j = 0; j < a.keys; ++j) {
-    // Without a key that is seen: the difference of two infinities.
+    // No visible key: the difference of two infinities.
     w[j] = s[j] == kUnseen && most != kUnseen ? 0 : exact::exp_of(s[j] - most);
   }
   const float all = exact::sum_of(a.keys, [&](std::size_t j) { return w[j]; });
@@ -50,7 +50,7 @@ void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i)
   }
 }
 
-/// The values of one cache, and where its heads' rows lie in them.
+/// Decodes the values of one cache, and says where its heads' rows are.
 HeadRows decoded(const Attention& a, std::span<const RowDecoder> heads, std::size_t depth,
                  std::vector<float>& values) {
   const std::size_t head = a.keys * depth;

@@ -1,5 +1,5 @@
-// Reference kernels on packed codes: scalar, plain, for every number format, granularity and scale format,
-// kept for ever. Every faster kernel is tested against them.
+// Reference kernels on packed codes, scalar and plain, for every number format, granularity and scale format.
+// Every faster kernel is tested against them.
 //
 // A weight is value(i, k) = (value of code - zero point) * scale, one float32 subtraction and product, as
 // docs/crumb_file.md defines it. Products add up as exact/products.h defines it.

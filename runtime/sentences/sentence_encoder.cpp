@@ -16,11 +16,11 @@ namespace {
 
 using Ids = std::vector<text::TokenId>;
 
-/// Lines that run together, as indices, the longest first; what is shorter is filled up.
+/// Lines that run together, as indices, the longest first; shorter ones are padded.
 using Batch = std::vector<std::size_t>;
 
-/// Long lines first, so that a thread which takes the last batch takes little; small batches where there are
-/// many threads for little text, large ones where each product costs the decoding of its weights.
+/// Long lines come first, so that the thread with the last batch has little to do. Batches are small where
+/// there are many threads for little text, and large where each product costs the decoding of its weights.
 std::vector<Batch> make_batches(const std::vector<Ids>& ids, int threads) {
   constexpr std::size_t kLeastTokens = 256, kMostTokens = 2048, kBatchesPerThread = 4;
   std::size_t total = 0;

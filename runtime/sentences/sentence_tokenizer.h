@@ -1,4 +1,4 @@
-// The lines of a text as a sentence encoder takes them.
+// The lines of a text as token ids for a sentence encoder.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace crumb::runtime {
 
 class SentenceTokenizer {
  public:
-  /// `text`: the files beside a checkpoint's tensors; `name`: whose they are, for messages. Throws Error
+  /// `text`: the files of a checkpoint except for its tensors; `name` names it in messages. Throws Error
   /// where a file is missing or damaged, and where the tokenizer has more ids than there are embeddings.
   static SentenceTokenizer load(const ModelText& text, const std::string& name);
 
-  /// Cut at the tokenizer's limit, and at max_position_embeddings at the latest. A default prompt in
-  /// config_sentence_transformers.json stands before every line.
+  /// The ids, cut at the tokenizer's limit and at max_position_embeddings. A default prompt in
+  /// config_sentence_transformers.json is put before every line.
   std::vector<text::TokenId> encode(const std::string& line) const {
     return tokenizer_.encode(prompt_.empty() ? line : prompt_ + line);
   }
