@@ -5,9 +5,9 @@
 //                           or x / s - 0.5), rounded as the spec says
 //   minifloat               |round(u)| <= largest finite value, u = x / s rounded in units of
 //                           the topmost binade
-//   codebook                at most half a gap beyond the outermost values: c[0] - (c[1] - c[0]) / 2
-//   <= x / s <= ... binary                  |x / s| <= 1, the usual choice (BinaryConnect; Brevitas's
-//   ClampedBinary)
+//   codebook                at most half a gap beyond the outermost values:
+//                           c[0] - (c[1] - c[0]) / 2 <= x / s <= ...
+//   binary                  |x / s| <= 1, the usual choice (BinaryConnect; Brevitas's ClampedBinary)
 //
 // This is the gradient of clamp(round(u), lo, hi) with a straight-through round, the contract's own order,
 // and what Brevitas and LibTorch's fake_quantize do. Clamping first (u outside [lo, hi] is cut off) would

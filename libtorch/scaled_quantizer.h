@@ -7,9 +7,10 @@
 //
 //               dy/dx   dy/ds                    dy/dz
 //   inside        1     (v(q) - z) - x / s         0        LSQ (arXiv:1902.08153), equation 3
-//   outside       0     v(q) - z                  -s        v(q) is lo or hi: LSQ, and LSQ+
-//   (arXiv:2004.09576) for z binary      inside  v(q)                                elastic binarisation
-//   (ParetoQ, arXiv:2502.02631)
+//   outside       0     v(q) - z                  -s        v(q) is lo or hi: LSQ, and for z
+//                                                           LSQ+ (arXiv:2004.09576)
+//   binary      inside  v(q)                                elastic binarisation
+//                                                           (ParetoQ, arXiv:2502.02631)
 //
 // A scale's gradient is the sum over its block; LSQ's factor 1 / sqrt(N Qp) is the caller's. A scale of 0 is
 // taken as the limit s -> 0: y = 0, dy/dx = [x = 0], and dy/ds as outside, so that a learned scale can leave

@@ -9,8 +9,7 @@
 //   Conv     codes, weights, factors, shifts, thresholds, lines -> floats or codes
 //   MatMul   codes [..., terms], weights, factors, shifts, thresholds, lines -> [..., outputs]
 //   Products codes [..., rows, terms], codes [..., terms, columns], factor -> floats [..., rows, columns];
-//   axes before the last
-//            two broadcast
+//            axes before the last two broadcast
 //
 // Weights of a product are int8 where they and the codes fit bytes (integer/byte_products.h), else int16:
 //
