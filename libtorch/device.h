@@ -1,4 +1,4 @@
-// Where tensors lie and are computed with.
+// Devices on which tensors are kept and computed with.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,7 +7,7 @@
 
 namespace crumb::libtorch {
 
-/// "cpu", "cuda", "cuda:1". Throws usage Error where there is no such device.
+/// "cpu", "cuda", "cuda:1". Throws usage Error for a device that the machine does not have.
 c10::Device device_named(const std::string& name);
 
 }  // namespace crumb::libtorch

@@ -19,7 +19,7 @@
 namespace crumb {
 namespace {
 
-/// A float's place among all floats; zeros of both signs are neighbours.
+/// A float's rank among all floats; zeros of both signs are neighbours.
 std::int64_t place_of(float value) {
   const auto bits = std::bit_cast<std::int32_t>(value);
   return bits >= 0 ? bits : -static_cast<std::int64_t>(bits & 0x7FFFFFFF) - 1;

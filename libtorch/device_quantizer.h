@@ -1,9 +1,9 @@
-// Fake quantization with scales that are given, where a tensor lies, in LibTorch's own operators: what ScaledQuantizer
-// computes on the CPU, for GPUs. Values have the same bits (a zero's sign apart); gradients the same terms, whose sums are
-// LibTorch's.
+// Fake quantization with given scales in LibTorch's own operators, on the device of the tensor: what
+// ScaledQuantizer computes on the CPU, for GPUs. Values have the same bits (except for the sign of a zero);
+// gradients have the same terms, whose sums are LibTorch's.
 //
-// A grid without randomness is an ascending function of u = x / s (+ z), so a table of its values and of the greatest u that
-// gives each says everything about it, whatever the number format and its rounding.
+// A grid without randomness is an ascending function of u = x / s (+ z). So a table of its values, each with
+// the greatest u that it stands for, describes it fully, whatever the number format and its rounding.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,13 +17,14 @@ namespace crumb {
 
 class DeviceQuantizer {
  public:
-  /// Of tensors of that shape on that device. Nothing where ScaledQuantizer has to do it: stochastic rounding, codebooks that
-  /// are learned, blocks that reach over rows or are cut off.
+  /// For tensors of that shape on that device. Nothing where only ScaledQuantizer can do it: stochastic
+  /// rounding, learned codebooks, blocks that reach over rows or are cut off.
   static std::optional<DeviceQuantizer> of(const QuantSpec& spec, at::IntArrayRef shape, at::Device device);
 
-  /// y, float32, of x's shape. A value that is inf or NaN gives NaN, which nobody waits for; neither does anybody look whether
-  /// scales are negative, and what comes of those means nothing. scale, zero: one for each block, float32; zero undefined
-  /// where the spec has none. Throws Error for others.
+  /// y, float32, of x's shape. A value that is inf or NaN gives NaN, without an error, because checking would
+  /// have to wait for the device; for the same reason negative scales are not checked, and give meaningless
+  /// values. scale, zero: one for each block, float32; zero is undefined where the spec has no zero points.
+  /// Throws Error for others.
   at::Tensor values(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero) const;
 
   /// Gradients of sum(grad * y): of x, and, one for each block, of the scales and of the zero points.
@@ -41,11 +42,11 @@ class DeviceQuantizer {
 
   /// A grid on a device.
   struct Steps {
-    at::Tensor last, values;   ///< of each step the greatest u, but for the last step's; the value
-    float add = 0;             ///< to x / s, for the band where gradients pass
+    at::Tensor last, values;   ///< the greatest u of each step but the last, and the value of each step
+    float add = 0;             ///< what is added to x / s for the band where gradients pass
     bool is_half = false;      ///< a half-integer grid, which adds that instead of the zero point
-    float lo = 0, hi = 0;      ///< that band
-    bool shifts = false;       ///< by the zero point, before rounding
+    float lo = 0, hi = 0;      ///< bounds of that band
+    bool shifts = false;       ///< whether the zero point is added before rounding
     bool passes_scale = true;  ///< false: binary, whose scale's gradient is the value alone
   };
   static const Steps& steps_of(const QuantSpec& spec, at::Device device);  ///< found once for each

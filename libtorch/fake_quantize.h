@@ -40,8 +40,8 @@ namespace crumb {
 at::Tensor fake_quantize(const at::Tensor& x, const std::string& spec);
 at::Tensor fake_quantize(const at::Tensor& x, const QuantSpec& spec);
 
-/// One scale a token ("int8:token", a spec of activations): of each run along the last axis, found in every pass. The
-/// searched form alone takes it.
+/// One scale a token ("int8:token", a spec of activations): of each run along the last axis, found in every
+/// pass. The searched form alone takes it.
 ///
 /// With given scales: one per block, in the order of formats/number/encoding.h (row by row: [rows] for
 /// channel, [rows, cols / N] flattened for group=N), in a floating tensor of any shape with that many

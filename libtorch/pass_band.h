@@ -1,4 +1,4 @@
-// Where the straight-through estimator lets a gradient pass: the values that a grid rounds but does not
+// Where the straight-through estimator passes a gradient: for the values that a grid rounds but does not
 // clamp.
 //
 //   integer, half-integer   lo <= round(u) <= hi with u as in quant/code_grid.h (u = x / s + z,

@@ -83,7 +83,8 @@ class Peers::Group {
                                              kGlance = std::chrono::seconds(4),
                                              kPause = std::chrono::milliseconds(50);
 
-  /// The first process', at which the others call until it is there. In glances, since waiting itself heeds nobody.
+  /// The first process', at which the others call until it is there. In glances, since waiting itself heeds
+  /// nobody.
   static c10::intrusive_ptr<c10d::TCPStore> meeting_place(const std::string& address, int port, int rank) {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(port);

@@ -27,8 +27,8 @@
 
 namespace crumb {
 
-/// One effective scale per block, in the order of formats/number/encoding.h, and one zero point per block (or
-/// none).
+/// One effective scale per block, in the order of formats/number/encoding.h, and one zero point per block or
+/// none.
 struct BlockScales {
   std::span<const float> scales;
   std::span<const float> zeros;
@@ -59,8 +59,8 @@ class ScaledQuantizer {
   void pass(std::span<const float> x, std::span<bool> inside) const;
 
   /// Gradients of sum(grad * y). Empty spans are not wanted; dx may be `grad`. The order of the sums is
-  /// fixed: 16 float32 lanes within runs of 1024 values of a row (of the whole tensor, where it is one block), then
-  /// double.
+  /// fixed: 16 float32 lanes within runs of 1024 values of a row (of the whole tensor, where it is one
+  /// block), then double.
   struct Gradients {
     std::span<float> x;
     std::span<float> scales;
@@ -69,7 +69,8 @@ class ScaledQuantizer {
   void gradients(std::span<const float> x, std::span<const float> grad, const Gradients& out) const;
 
  private:
-  /// A run of at most 1024 values of one block: `strip` is the row, or the piece of a tensor that is one block.
+  /// A run of at most 1024 values of one block: `strip` is the row, or the piece of a tensor that is one
+  /// block.
   struct Run {
     uint64_t first, count, block, strip;
   };

@@ -1,5 +1,5 @@
-// Tensors changed in place while another recorded value shares their memory: a graph of values would be
-// wrong.
+// Refuses tensors that are changed in place while another recorded value shares their memory: a graph of
+// values would compute something else.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -8,8 +8,8 @@
 
 namespace crumb::libtorch {
 
-/// Throws Error that names the operator where an operator changes a tensor in place and an operator of
-/// `wanted` behind it, or an output, uses what that tensor was before, by itself or through a view.
+/// Throws Error, which names the operator, where an operator changes a tensor in place and a later operator
+/// of `wanted`, or an output, uses the tensor's old value, directly or through a view.
 void refuse_shared_changes(const torch::jit::Graph& graph,
                            const std::vector<const torch::jit::Node*>& wanted);
 

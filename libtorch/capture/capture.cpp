@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kFew = 2, kMore = 5;
 
-/// The axis of the batch in every input; -1 where there is none.
+/// The axis of the batch in every input; -1 for inputs without one.
 Ints batch_axes(const Tensors& example, const CaptureOptions& options) {
   Ints axes;
   if (!options.batch_axes.empty() && options.batch_axes.size() != example.size()) {

@@ -1,26 +1,26 @@
-// A torch::nn::Module as a graph: the module runs, LibTorch's tracer records its operators, and each becomes
-// ONNX's.
+// Captures a torch::nn::Module as a graph: the module runs, LibTorch's tracer records its operators, and each
+// becomes ONNX's.
 //
 //   graph::Graph graph = crumb::models::capture(*network, {torch::randn({8, 3, 32, 32})});
 //   libtorch::GraphModule module(graph);  // the same outputs, the same named parameters
 //
-// Parameters and buffers become initializers under their names in the module ("conv1.weight"); which of them
-// are buffers stands in the graph's metadata (graph/buffers.h), so that GraphModule's
-// named_parameters() are the module's.
+// Parameters and buffers become initializers under their names in the module ("conv1.weight"). The graph's
+// metadata says which of them are buffers (graph/buffers.h), so that GraphModule's named_parameters() are the
+// module's.
 //
 // The module runs twice, with 2 and with 5 samples taken from the examples: every number that differs between
-// the two (sizes in reshapes, zeros for a recurrent state, ...) follows the batch, and the graph computes it
-// from the shape of its first input with a batch. Inputs and outputs have the dimension "batch" there. What
-// the graph holds is what ran: a branch of C++ that was not taken is not in it.
+// the two runs (sizes in reshapes, zeros for a recurrent state, ...) follows the batch, and the graph
+// computes it from the shape of its first input with a batch. Inputs and outputs have the dimension "batch"
+// there. The graph holds the operators that ran: it does not have a branch of C++ that was not taken.
 //
-// The module is recorded as it answers in eval mode, whatever mode it is in (it is left as it was): dropout
-// is not in the graph, batch norm uses its running statistics. With CaptureOptions::batch_statistics it is
-// recorded in its own mode, and batch norm in training becomes BatchNormalization with training_mode = 1;
-// dropout is not in the graph all the same.
+// The module is recorded as it answers in eval mode, whatever its mode (which is restored): the graph has no
+// dropout, and batch norm uses its running statistics. With CaptureOptions::batch_statistics the module is
+// recorded in its own mode, and batch norm in training becomes BatchNormalization with training_mode = 1; the
+// graph has no dropout then either.
 //
-// Throws one Error that names every operator that has no form in ONNX, and behind which module it stands; one
+// Throws one Error that names every operator that has no form in ONNX, and the module that it follows; one
 // for modules that do not run the same operators for every batch size, or whose numbers do not follow the
-// batch as n * batch + m; one for tensors changed in place while others share their memory.
+// batch as n * batch + m; one for tensors that are changed in place while others share their memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,7 +37,7 @@
 namespace crumb::libtorch {
 
 struct CaptureOptions {
-  /// The axis along which the samples of each input lie, -1 for an input that has none. Empty: axis 0 of
+  /// The axis of each input along which its samples are, -1 for an input without samples. Empty: axis 0 of
   /// every input of rank 1 and more. All -1: the graph keeps the examples' sizes.
   std::vector<std::int64_t> batch_axes;
   std::string batch_name = "batch";
@@ -49,7 +49,7 @@ struct CaptureOptions {
 using Tensors = std::vector<at::Tensor>;
 using Forward = std::function<Tensors(const Tensors&)>;
 
-/// A module by any function that runs it: for a forward with arguments that are no tensors.
+/// Captures a module by any function that runs it; for a forward() with arguments that are no tensors.
 graph::Graph capture(torch::nn::Module& module, const Tensors& example, const Forward& forward,
                      const CaptureOptions& options = {});
 
@@ -73,7 +73,7 @@ Tensors flattened(const Result& result) {
   return all;
 }
 
-/// forward() with one to four tensors, whichever of them it takes.
+/// Calls forward() with one to four tensors, whichever number it takes.
 template <class Module>
 Tensors call_forward(Module& module, const Tensors& x) {
   if constexpr (requires { module.forward(x[0]); }) {
@@ -94,7 +94,7 @@ Tensors call_forward(Module& module, const Tensors& x) {
 
 }  // namespace detail
 
-/// A module by its forward(). Outputs in tuples and vectors come one behind the other.
+/// Captures a module by its forward(). Outputs in tuples and vectors become outputs one after the other.
 template <class Module>
 requires std::derived_from<Module, torch::nn::Module> graph::Graph capture(
     Module& module, const Tensors& example, const CaptureOptions& options = {}) {
@@ -104,7 +104,7 @@ requires std::derived_from<Module, torch::nn::Module> graph::Graph capture(
 
 }  // namespace crumb::libtorch
 
-/// The name that programs use.
+/// The name for programs.
 namespace crumb::models {
 using libtorch::capture;
 using libtorch::CaptureOptions;

@@ -1,4 +1,4 @@
-// Recorded operators into a graph.
+// Converts recorded operators to a graph.
 #pragma once
 
 #include "libtorch/capture/capture.h"
@@ -10,8 +10,7 @@ namespace crumb::libtorch {
 graph::Graph convert(const Recording& recording, Number batch, const std::vector<std::int64_t>& batch_axes,
                      const std::vector<NamedState>& states, const CaptureOptions& options);
 
-/// capture() of what is no torch::nn::Module: a function, and the tensors that are its parameters and
-/// buffers.
+/// capture() for a function that is no torch::nn::Module; the tensors are its parameters and buffers.
 graph::Graph capture_function(const Forward& forward, const Tensors& example,
                               const std::vector<NamedState>& states, const CaptureOptions& options);
 

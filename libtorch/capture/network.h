@@ -1,4 +1,4 @@
-// The graph that a capture builds: nodes are added behind each other, constants are shared.
+// The graph that a capture builds: nodes are appended, equal constants are shared.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class Network {
   Network(Number batch, std::string input, std::int64_t axis)
       : batch_(batch), batch_input_(std::move(input)), batch_axis_(axis) {}
 
-  /// Nodes and values that are added from now on are called like this.
+  /// Sets the beginning of the names of nodes and values that are added from now on.
   void label(const std::string& name) { label_ = name; }
 
   std::string add(const std::string& op, const Names& inputs, const Attributes& attributes = {});
@@ -40,7 +40,7 @@ class Network {
   std::string sizes(const std::vector<Number>& numbers);
   graph::Dim dim(const Number& number, const std::string& batch_name) const;
 
-  // What conversions need again and again.
+  // What many conversions need.
   std::string cast(const std::string& value, at::ScalarType to);
   std::string reshape(const std::string& value, const std::vector<Number>& from,
                       const std::vector<Number>& to);
@@ -49,7 +49,7 @@ class Network {
   std::string squeeze(const std::string& value, const Ints& axes);
   std::string slice(const std::string& value, std::int64_t axis, std::int64_t begin, std::int64_t end);
 
-  std::string unused(const std::string& wish);  ///< a name; it is taken then
+  std::string unused(const std::string& wish);  ///< a free name, which is taken afterwards
 
   graph::Graph graph;
 

@@ -1,8 +1,9 @@
-// A recorded operator while it is converted: its arguments by their names in the operator's schema, its
-// results.
+// A recorded operator while it is converted: its results, and its arguments by their names in the operator's
+// schema.
 //
 // Each file of ops/ holds one family: functions that add nodes for an Op to its Network, and a table of them
-// by the operator's name without "_" at its end (what changes a tensor in place gives the changed one).
+// by the operator's name without a trailing "_" (an operator that changes a tensor in place gives the changed
+// tensor).
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@
 
 namespace crumb::libtorch {
 
-/// What a recorded value is in the graph: one name, or those of a list of tensors.
+/// What a recorded value is in the graph: one name, or the names of a list of tensors.
 using Converted = std::map<const torch::jit::Value*, Names>;
 
 class Op {
@@ -56,11 +57,12 @@ class Op {
 
   /// A tensor or a number, as a value of that type.
   std::string operand(const char* argument, at::ScalarType type) const;
-  /// The tensor `self` (or another) as the type of the result.
+  /// The tensor `self` (or another) in the type of the result.
   std::string self(const char* argument = "self") const { return operand(argument, result().type); }
   at::ScalarType common_type(const char* a, const char* b) const;  ///< LibTorch's promotion
 
-  /// An axis counted from the front; and axes, all of the tensor's where the argument is empty or not there.
+  /// An axis as a number from 0 on; and several axes: all of the tensor's where the argument is empty or
+  /// missing.
   std::int64_t axis(const char* argument, std::int64_t rank) const;
   Ints axes(const char* argument, std::int64_t rank) const;
 
@@ -90,7 +92,7 @@ struct ConversionRow {
   Convert convert;
 };
 
-/// Null where there is none.
+/// The conversion of the operator; null where it has none.
 Convert find_conversion(std::string_view kind);
 
 }  // namespace crumb::libtorch

@@ -1,4 +1,5 @@
-// What LibTorch's tracer saw of one or two runs: operators, and every number and size at both batch sizes.
+// What LibTorch's tracer recorded in one or two runs: operators, and every number and size at both batch
+// sizes.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -11,8 +12,8 @@
 
 namespace crumb::libtorch {
 
-/// A whole number as it was at the first and at the second batch size. The same at both: it does not follow
-/// the batch.
+/// A whole number at the first and at the second batch size. Where both are equal, it does not follow the
+/// batch.
 struct Number {
   std::int64_t first = 0, second = 0;
   bool fixed() const { return first == second; }
@@ -20,7 +21,7 @@ struct Number {
   bool operator==(const Number&) const = default;
 };
 
-/// A tensor that was seen.
+/// A tensor that was recorded.
 struct Seen {
   at::ScalarType type = at::kFloat;
   std::vector<Number> sizes;
@@ -44,7 +45,7 @@ class Recording {
   using Value = torch::jit::Value;
 
   /// Runs the function under the tracer, once for each set of inputs. Throws Error where LibTorch cannot
-  /// record it and where the runs differ in their operators.
+  /// record it, and where the runs differ in their operators.
   Recording(const Forward& forward, const Runs& runs, const std::vector<NamedState>& states);
 
   const torch::jit::Graph& graph() const { return *first_; }

@@ -58,7 +58,8 @@ bool gives_facts(const jit::Node* node) {
   return kFacts.contains(node->kind().toQualString());
 }
 
-/// Names every operator that turns data into what may decide: a number, a truth, a list of numbers.
+/// Names every operator that turns data into something that may decide what runs: a number, a bool, a list of
+/// numbers.
 class DataControl {
  public:
   explicit DataControl(const jit::Graph& graph) {

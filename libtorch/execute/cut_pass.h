@@ -1,7 +1,8 @@
-// Training passes of a network that is cut at a value, so that what stands behind it runs row by row: the logits of a batch, which
-// are a vocabulary wide, are never whole in memory.
+// Training passes of a network that is cut at a value, so that what stands behind it runs row by row: the
+// logits of a batch, which are a vocabulary wide, are never whole in memory.
 //
-//   const CutNetwork cut(module, "last_hidden", {"layer.0", "layer.1"});   // computes the layers again in the backward pass
+//   const CutNetwork cut(module, "last_hidden", {"layer.0", "layer.1"});   // computes the layers again in
+//                                                                          the backward pass
 //   CutPass pass(cut, inputs, constants);
 //   for (rows of pass.states()) { loss(pass.behind(rows)).backward(); }    // gathers at the cut
 //   pass.backward();                                                       // goes on before it
@@ -16,9 +17,10 @@ namespace crumb::libtorch {
 
 class CutNetwork {
  public:
-  /// Behind the value `cut` only the graph's first output is computed; it must follow from that value and constants alone, one
-  /// row of its second to last axis from one row. `recomputed`: values before it (Plan::recompute_between). The module must
-  /// outlive this and every pass. Throws Error where the graph has no such value or more is needed.
+  /// Behind the value `cut` only the graph's first output is computed; it must follow from that value and
+  /// constants alone, one row of its second to last axis from one row. `recomputed`: values before it
+  /// (Plan::recompute_between). The module must outlive this and every pass. Throws Error where the graph has
+  /// no such value or more is needed.
   CutNetwork(const GraphModule& module, const std::string& cut,
              const std::vector<std::string>& recomputed = {});
 

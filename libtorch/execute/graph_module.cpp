@@ -18,8 +18,8 @@ namespace {
 using graph::Graph;
 using graph::Node;
 
-/// Constants that say how a quantizer or a shape works: everything but the data of those operators. And those that the
-/// graph calls buffers.
+/// Constants that say how a quantizer or a shape works: everything but the data of those operators. And those
+/// that the graph calls buffers.
 std::set<std::string> steering_constants(const Graph& graph) {
   std::set<std::string> found;
   for (const Node& node : graph.nodes) {
@@ -45,7 +45,7 @@ Graph with_codes(Graph graph, Codes codes) {
   return graph;
 }
 
-/// The child module of that name, made where there is none.
+/// The child module of that name, which is made where there is none yet.
 torch::nn::Module& child_of(torch::nn::Module& module, const std::string& name) {
   for (const auto& child : module.named_children()) {
     if (child.key() == name) return *child.value();

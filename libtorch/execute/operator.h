@@ -1,11 +1,11 @@
-// What an operator of a graph looks like to the code that computes it on ATen.
+// The interface between the operators of a graph and the functions that compute them on ATen.
 //
 // Each file of ops/ holds one family of operators: functions from a Call to the outputs, and a table of them.
 // The semantics are ONNX's, for every version of the operator set: where versions differ, the function looks
 // at call.version(). QONNX's operators follow shared facts of its reference implementation bit for bit.
 //
-// The functions are built from ATen operators and so run on any device and are differentiable where the operator
-// is; integers that steer (axes, shapes) are read on the CPU.
+// The functions are built from ATen operators, so they run on any device and are differentiable where the
+// operator is. Integer inputs such as axes and shapes are read on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class Call {
     return node_.text_or(name, otherwise);
   }
 
-  /// The integers of an input tensor, flattened; of an attribute; of whichever of the two is there (operators
-  /// whose attributes became inputs).
+  /// Integers of an input tensor, flattened; of an attribute; or of whichever of the two is there (for
+  /// operators whose attributes became inputs).
   std::vector<std::int64_t> ints(std::size_t i) const;
   std::optional<std::vector<std::int64_t>> ints_attribute(const char* name) const;
   std::optional<std::vector<std::int64_t>> ints(std::size_t i, const char* name) const;
@@ -75,10 +75,10 @@ Kernel find_operator(std::string_view op, std::string_view domain);
 /// Every operator, by family.
 std::vector<OperatorRow> all_operators();
 
-/// An axis counted from the front; throws Error where it is outside [-rank, rank).
+/// An axis as a number from 0 on. Throws Error where it is outside [-rank, rank).
 std::int64_t usual_axis(const Call& call, std::int64_t axis, std::int64_t rank);
 
-/// One output that has the type of input 0, or another.
+/// One output with the type of input 0, or with another.
 Outputs like_input(const Call& call, at::Tensor result);
 inline Outputs one(at::Tensor result, graph::ElementType type) { return {{std::move(result), type}}; }
 

@@ -194,7 +194,8 @@ struct PackedProduct : torch::autograd::Function<PackedProduct> {
   }
 };
 
-/// Products with the matrices of a stack, NumPy's: axes of x before its last two broadcast to those of the stack.
+/// Products with the matrices of a stack, NumPy's: axes of x before its last two broadcast to those of the
+/// stack.
 class Stack : public torch::CustomClassHolder {
  public:
   Stack(Packed matrices, std::vector<std::int64_t> axes, bool rows_are_outputs)

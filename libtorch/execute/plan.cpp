@@ -48,7 +48,8 @@ std::size_t bytes_of(const std::vector<TypedTensor>& values) {
   return bytes;
 }
 
-/// A tensor of the shape that the graph fixes for an input, to ask for that shape; undefined where none is fixed.
+/// A tensor of the shape that the graph fixes for an input, to ask for that shape; undefined where none is
+/// fixed.
 TypedTensor stand_in(const Graph& graph, const std::string& input) {
   const graph::Value* value = graph.find(input);
   if (!value || value->type == graph::ElementType::kUnknown || !value->is_static()) return {};

@@ -16,35 +16,36 @@ class Plan {
   using Constants = std::map<std::string, TypedTensor>;  ///< by the graph's names
   using Watch = std::function<TypedTensor(const std::string& value, TypedTensor made)>;
 
-  /// Values that `constants` holds are not computed, whoever makes them. Keeps the constants' handles, not the
-  /// graph: every function takes the same one again.
+  /// Values that `constants` holds are not computed, whoever makes them. Keeps the constants' handles, not
+  /// the graph: every function takes the same one again.
   Plan(const graph::Graph& graph, const Constants& constants);
 
-  /// Drops every value after its last use; a value that nobody else holds may be overwritten by the operator that
-  /// takes it last. GraphModule::run says the rest.
+  /// Drops every value after its last use; a value that nobody else holds may be overwritten by the operator
+  /// that takes it last. GraphModule::run says the rest.
   /// `instead`: constants that have other values in this run.
   std::vector<TypedTensor> run(const graph::Graph& graph, std::vector<TypedTensor> inputs, const Watch& watch,
                                const Constants& instead = {}) const;
 
-  /// Computes a node in place of its kernel: what it takes to what it makes.
+  /// Computes a node instead of its kernel: takes its inputs, returns its outputs.
   using Replacement =
       std::function<Outputs(const graph::Node& node, const std::vector<TypedTensor>& arguments)>;
   void replace(std::size_t node, Replacement replacement);
 
   /// The plan without the steps that follow from constants, or from shapes that the graph fixes, alone: their
-  /// results are constants of it. Random numbers, results that are more than 4 MB larger than what they are made of
-  /// and steps that fail stay steps.
+  /// results are constants of it. Random numbers, results that are more than 4 MB larger than what they are
+  /// made of and steps that fail stay steps.
   Plan folded(const graph::Graph& graph) const;
 
-  /// The steps that compute the values `wanted` from the values `given` and constants; run() takes those and gives these.
-  /// What replace() does to this one afterwards is not seen. Throws Error, which names it, where something else is needed, and
-  /// where nothing has a name.
+  /// The steps that compute the values `wanted` from the values `given` and constants; run() takes those and
+  /// gives these. What replace() does to this one afterwards is not seen. Throws Error, which names it, where
+  /// something else is needed, and where nothing has a name.
   Plan part(const graph::Graph& graph, const std::vector<std::string>& given,
             const std::vector<std::string>& wanted) const;
 
-  /// From now on, where gradients are wanted, runs without a watch keep what crosses from one of these values' makers to what
-  /// comes behind, and compute the rest again in the backward pass (recomputed.h). Steps must make the same then: replacements
-  /// that move statistics, and random numbers, do not. Values that no step makes say nothing.
+  /// From now on, where gradients are wanted, runs without a watch keep what crosses from one of these
+  /// values' makers to what comes behind, and compute the rest again in the backward pass (recomputed.h).
+  /// Steps must make the same then: replacements that move statistics, and random numbers, do not. Values
+  /// that no step makes say nothing.
   void recompute_between(const graph::Graph& graph, const std::vector<std::string>& values);
 
   std::size_t steps() const { return steps_.size(); }

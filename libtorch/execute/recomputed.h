@@ -10,9 +10,10 @@ namespace crumb::libtorch {
 
 using Compute = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
-/// What `compute` makes of the inputs. With gradients, only the inputs are kept, and the backward pass computes everything
-/// between once more (Chen et al. 2016, arXiv:1604.06174). Gradients reach the inputs, and leaves that `compute` takes from
-/// elsewhere; what it takes must not follow from those. Precondition: `compute` makes the same of the same.
+/// What `compute` makes of the inputs. With gradients, only the inputs are kept, and the backward pass
+/// computes everything between once more (Chen et al. 2016, arXiv:1604.06174). Gradients reach the inputs,
+/// and leaves that `compute` takes from elsewhere; what it takes must not follow from those. Precondition:
+/// `compute` makes the same of the same.
 std::vector<at::Tensor> recomputed(const std::vector<at::Tensor>& inputs, const Compute& compute);
 
 }  // namespace crumb::libtorch

@@ -1,4 +1,5 @@
-// Products of a network in simulated registers: analysis/accumulator/run_in_registers.h in place of their kernels.
+// Products of a network in simulated registers, by analysis/accumulator/run_in_registers.h instead of their
+// kernels.
 #pragma once
 
 #include "analysis/accumulator/simulate.h"
@@ -6,7 +7,7 @@
 
 namespace crumb::libtorch {
 
-/// From now on these nodes compute so, on the CPU whatever the device.
+/// From now on these nodes compute in simulated registers, on the CPU whatever the device.
 void simulate(GraphModule& module, const analysis::AccumulatorSimulation& simulation);
 
 }  // namespace crumb::libtorch

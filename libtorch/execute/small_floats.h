@@ -10,8 +10,8 @@
 //   NaN             NaN       NaN                   NaN        0
 //   -0              -0        0                     -0         -0
 //
-// e8m0 holds 2^-127 to 2^127 and NaN, neither zero nor signs: |x| is rounded; 0 becomes 2^-127, or NaN without
-// saturation, as everything else beyond the range does.
+// e8m0 holds 2^-127 to 2^127 and NaN, neither zero nor signs: |x| is rounded; 0 becomes 2^-127, or NaN
+// without saturation, as everything else beyond the range does.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +32,8 @@ struct SmallFloatRounding {
 bool is_small_float(graph::ElementType type);
 
 /// Every value rounded to one that the type holds, as a float tensor of the same shape, on the same device.
-/// Doubles are rounded once; integers and bool are taken by value. Throws Error where the type is not small or
-/// the values are complex.
+/// Doubles are rounded once; integers and bool are taken by value. Throws Error where the type is not small
+/// or the values are complex.
 at::Tensor round_to_small_float(const at::Tensor& values, graph::ElementType type,
                                 SmallFloatRounding rounding = {});
 

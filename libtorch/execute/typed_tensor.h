@@ -40,7 +40,8 @@ std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values);
 /// A constant on a device, and back. to_constant needs values that the type holds.
 TypedTensor to_typed(const graph::Tensor& constant, at::Device device = at::kCPU);
 
-/// The same without a copy, where LibTorch has the type: a tensor of the constant's own memory, which nobody may write to.
+/// The same without a copy, where LibTorch has the type: a tensor of the constant's own memory, which nobody
+/// may write to.
 TypedTensor lent(const graph::Tensor& constant);
 graph::Tensor to_constant(const TypedTensor& value);
 

@@ -69,7 +69,7 @@ void embedding(Op& op) {
   op.set(op.net.add("Gather", {op.tensor("weight"), op.tensor("indices")}, {{"axis", std::int64_t{0}}}));
 }
 
-/// x[:, i], x[i, j]: indices at axes beside each other; those that begin behind axis 0 are one.
+/// x[:, i], x[i, j]: indices at neighbouring axes; those that do not begin at axis 0 are a single one.
 void index(Op& op) {
   Network& net = op.net;
   const Names indices = op.tensors("indices");

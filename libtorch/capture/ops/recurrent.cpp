@@ -9,7 +9,7 @@ namespace {
 
 struct Kind {
   const char* op;
-  Ints order;  ///< which of LibTorch's gates stands at each of ONNX's places
+  Ints order;  ///< for each of ONNX's gates, the index of LibTorch's gate
   std::string activation;
 };
 

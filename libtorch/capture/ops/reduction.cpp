@@ -22,7 +22,7 @@ void amax(Op& op) { op.set(reduced(op, "ReduceMax", op.self(), keeps(op))); }
 void amin(Op& op) { op.set(reduced(op, "ReduceMin", op.self(), keeps(op))); }
 void logsumexp(Op& op) { op.set(reduced(op, "ReduceLogSumExp", op.self(), keeps(op))); }
 
-/// One place along an axis; the flattened tensor's where no axis is given.
+/// An index along an axis; into the flattened tensor where no axis is given.
 std::string place(Op& op, const char* name) {
   const Seen x = op.seen("self");
   const bool all = !op.has("dim");
@@ -34,7 +34,7 @@ std::string place(Op& op, const char* name) {
 void argmax(Op& op) { op.set(place(op, "ArgMax")); }
 void argmin(Op& op) { op.set(place(op, "ArgMin")); }
 
-/// max(), max(dim) with its place, max(other).
+/// max(), max(dim) with its index, max(other).
 void extreme(Op& op, const char* reduce, const char* arg, const char* both) {
   if (op.has("other")) return op.set(op.net.add(both, {op.self(), op.self("other")}));
   op.set(reduced(op, reduce, op.tensor("self"), keeps(op)));

@@ -86,7 +86,7 @@ void pixel_shuffle(Op& op) {
                     {{"blocksize", op.integer("upscale_factor")}, {"mode", std::string("CRD")}}));
 }
 
-/// [n, c, h r, w r] to [n, c r r, h, w], the place within a block the slowest but for the channel.
+/// [n, c, h r, w r] to [n, c r r, h, w]; the index within a block changes most slowly but for the channel.
 void pixel_unshuffle(Op& op) {
   const std::int64_t r = op.integer("downscale_factor");
   const Seen x = op.seen("self");

@@ -167,7 +167,8 @@ Outputs rotary_embedding(const Call& call) {
   return like_input(call, packed ? heads_together(y) : y);
 }
 
-/// S_t = decay * S_(t-1) + k_t (x) v_t, read by the queries; with the delta rule v_t is what S does not hold yet.
+/// S_t = decay * S_(t-1) + k_t (x) v_t, read by the queries; with the delta rule v_t is what S does not hold
+/// yet.
 Outputs linear_attention(const Call& call) {
   const std::string rule = call.text_or("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta";

@@ -6,9 +6,9 @@
 
 namespace crumb::libtorch {
 
-/// The same numbers in another type, as ONNX's Cast has it: integers wrap around, floats are truncated to integers
-/// (from_real() says what becomes of those that do not fit) and rounded to floats. Throws Error for complex numbers
-/// to other types.
+/// The same numbers in another type, as ONNX's Cast has it: integers wrap around, floats are truncated to
+/// integers (from_real() says what becomes of those that do not fit) and rounded to floats. Throws Error for
+/// complex numbers to other types.
 TypedTensor cast(const TypedTensor& value, graph::ElementType to, SmallFloatRounding rounding = {});
 
 /// The element type that an attribute names by ONNX's number.

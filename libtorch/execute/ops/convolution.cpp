@@ -30,9 +30,9 @@ at::Tensor bias_of(const Call& call) { return call.has(2) ? widened(call.tensor(
 constexpr std::int64_t kManyPositions = 784;  // in a channel of the input: 28 x 28
 constexpr std::int64_t kFewPositions = 256;
 
-/// The input in the order of axes in which oneDNN convolves images fastest: channels last where they are large (up to
-/// twice as fast, more than the change costs), first where the weight is large beside them. Only orders of sums
-/// depend on it.
+/// The input in the order of axes in which oneDNN convolves images fastest: channels last where they are
+/// large (up to twice as fast, more than the change costs), first where the weight is large beside them. Only
+/// orders of sums depend on it.
 at::Tensor in_fast_order(const at::Tensor& x, const at::Tensor& w) {
   const bool plain = x.dim() == 4 && w.dim() == 4 && x.device().is_cpu() && x.scalar_type() == at::kFloat;
   if (!plain || at::GradMode::is_enabled()) return x;

@@ -1,5 +1,6 @@
-// DeformConv over any number of spatial axes: every window's elements are sampled where the offsets say, by linear
-// interpolation between the neighbours (zero outside the input), and multiplied with the weight as a matrix.
+// DeformConv over any number of spatial axes: every window's elements are sampled where the offsets say, by
+// linear interpolation between the neighbours (zero outside the input), and multiplied with the weight as a
+// matrix.
 #include "libtorch/execute/ops/deform_conv.h"
 
 #include <ATen/ATen.h>

@@ -104,8 +104,8 @@ Outputs mean(const Call& call) {
   return like_input(call, sum_of_inputs(call) / static_cast<double>(call.inputs()));
 }
 
-/// A bound of Clip: an input since operator set 11; before an attribute, which operator set 6 gave float's largest
-/// numbers as defaults.
+/// A bound of Clip: an input since operator set 11; before an attribute, which operator set 6 gave float's
+/// largest numbers as defaults.
 std::optional<at::Tensor> bound(const Call& call, std::size_t input, const char* name) {
   const at::Tensor& x = call.tensor(0);
   if (call.version() < 11) {

@@ -1,7 +1,7 @@
 // QONNX's FloatQuant: minifloats of any exponent and mantissa width.
 //
-// The unit in the last place comes from floor(log2 |x|) with a float32 logarithm, as in the reference: just below
-// a power of two that logarithm may round up to it, which the directed rounding modes show.
+// The unit in the last place comes from floor(log2 |x|) with a float32 logarithm, as in the reference: just
+// below a power of two that logarithm may round up to it, which the directed rounding modes show.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -27,7 +27,7 @@ float floor_log2(float x) {
   return static_cast<float>(static_cast<int>(bits >> 23) - 127);
 }
 
-/// What the node says beside its scale.
+/// The node's attributes except for its scale.
 struct MiniFloat {
   double mantissa_bits = 0;
   double least_exponent = 0;  ///< of the unit in the last place: 1 - bias - mantissa bits
@@ -35,7 +35,7 @@ struct MiniFloat {
   Rounding mode = Rounding::kHalfEven;
   bool saturates = true;
   double beyond =
-      0;  ///< in place of what is over the limit, where it does not saturate; its sign is taken over
+      0;  ///< used for what is over the limit where the node does not saturate; takes the sign of the value
 
   double clipped(double q) const {
     double v = q < -limit ? -limit : q;
@@ -52,8 +52,8 @@ double number_of(const Call& call, std::size_t i) {
   return call.tensor(i).detach().to(at::kDouble).item<double>();
 }
 
-/// The largest value if no code were reserved: (2 - 2^-M) 2^(2^E - 1 - bias), where the power is a float32 number
-/// as long as its inputs are.
+/// The largest value if no code were reserved: (2 - 2^-M) 2^(2^E - 1 - bias), where the power is a float32
+/// number as long as its inputs are.
 double largest_value(double exponent_bits, double mantissa_bits, double bias, bool wide) {
   double mantissa = 0;
   for (int i = 0; i < static_cast<int>(std::ceil(mantissa_bits + 1)); ++i) mantissa += std::ldexp(1.0, -i);

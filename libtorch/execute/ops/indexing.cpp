@@ -1,4 +1,4 @@
-// Gather, GatherElements, GatherND, OneHot, NonZero, Compress: elements by their places.
+// Gather, GatherElements, GatherND, OneHot, NonZero, Compress: elements by their indices.
 #include <ATen/ATen.h>
 
 #include "libtorch/execute/ops/families.h"

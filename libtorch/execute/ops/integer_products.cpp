@@ -12,8 +12,8 @@ namespace {
 
 using graph::ElementType;
 
-/// float32 where sums of so many products of values with magnitudes up to the two largest stay whole numbers that
-/// it holds, else double: both of 8-bit operands and less than 2^35 terms.
+/// float32 where sums of so many products of values with magnitudes up to the two largest stay whole numbers
+/// that it holds, else double: both of 8-bit operands and less than 2^35 terms.
 at::ScalarType accumulator(std::int64_t terms, double largest_left, double largest_right) {
   const double bound = static_cast<double>(terms) * largest_left * largest_right;
   return bound <= 0x1p24 ? at::kFloat : at::kDouble;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view kTrainingDomain = "ai.onnx.preview.training";
 
-/// The loss of log probabilities [N, C, ...] for the classes that input 1 gives [N, ...], weighted by input 2 [C].
+/// The loss of log probabilities [N, C, ...] for the classes that input 1 gives [N, ...], weighted by input 2
+/// [C].
 at::Tensor likelihood_loss(const Call& call, const at::Tensor& log_probabilities) {
   const at::Tensor target = call.tensor(1).to(at::kLong);
   if (log_probabilities.dim() < 2 || target.dim() != log_probabilities.dim() - 1) {

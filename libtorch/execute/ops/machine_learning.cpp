@@ -18,7 +18,8 @@ Outputs binarizer(const Call& call) {
   return like_input(call, x > call.float_or("threshold", 0));
 }
 
-/// An attribute with one number for all features or one for each, as a tensor; `otherwise` where it is left out.
+/// An attribute with one number for all features or one for each, as a tensor; `otherwise` where it is left
+/// out.
 at::Tensor for_each_feature(const Call& call, const at::Tensor& x, const char* name, float otherwise) {
   const auto values = call.node().floats_or(name, {otherwise});
   const std::int64_t features = x.dim() == 0 ? 1 : x.size(-1);

@@ -10,7 +10,8 @@ namespace crumb::libtorch {
 
 inline constexpr std::string_view kMlDomain = "ai.onnx.ml";
 
-/// The attribute post_transform on the last axis of the scores; throws Error for a name that ONNX does not know.
+/// The attribute post_transform on the last axis of the scores; throws Error for a name that ONNX does not
+/// know.
 at::Tensor post_transformed(const Call& call, const at::Tensor& scores, const std::string& name);
 
 /// Input 0 as [rows, features], floats: double where it is double, single otherwise.

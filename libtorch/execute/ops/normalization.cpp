@@ -50,7 +50,8 @@ bool is_training(const Call& call) {
   return more && (call.version() >= 7 || call.int_or("is_test", 0) == 0);
 }
 
-/// Before operator set 9 statistics could be kept for every feature and not for every channel only (spatial = 0).
+/// Before operator set 9 statistics could be kept for every feature and not for every channel only (spatial =
+/// 0).
 Outputs batch_normalization(const Call& call) {
   const bool spare = call.may_overwrite(0);
   const at::Tensor x = widened(call.tensor(0));

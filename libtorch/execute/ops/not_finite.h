@@ -1,4 +1,5 @@
-// Values that come to a quantizer which has no codes for them (graph/not_finite.h), counted where somebody asks.
+// Counts values that reach a quantizer without codes for them (graph/not_finite.h), where the caller asks for
+// it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,7 +10,7 @@
 
 namespace crumb::libtorch {
 
-/// Of input 0: NaN, infinities, or both.
+/// Counts NaN, infinities, or both in input 0.
 inline void note_not_finite(const Call& call, bool nan, bool infinity) {
   if (!graph::NotFiniteWatch::current() || !call.tensor(0).is_floating_point()) return;
   const at::NoGradGuard no_gradients;

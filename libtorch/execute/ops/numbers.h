@@ -1,5 +1,5 @@
-// Arithmetic between tensors of different floating types, as NumPy's rules have it: the type of a result depends
-// on the types alone, and a number of rank 0 counts like any other tensor.
+// Arithmetic between tensors of different floating types by NumPy's rules: the type of a result depends on
+// the types alone, and a number of rank 0 counts like any other tensor.
 #pragma once
 
 #include <ATen/ATen.h>

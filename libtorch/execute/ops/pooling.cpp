@@ -108,7 +108,7 @@ Outputs lp_pool(const Call& call) {
   return like_input(call, root(window_sums(powers(x, p), pool_window(call, x)), p));
 }
 
-/// Maxima and their places in the plane of each channel.
+/// Maxima and their indices in the plane of each channel.
 std::tuple<at::Tensor, at::Tensor> maxima(const Call& call, const at::Tensor& x, const Window& window,
                                           const Sizes& pads) {
   const Sizes &k = window.kernel, &s = window.strides, &d = window.dilations;
@@ -134,7 +134,7 @@ at::Tensor flat_places(const at::Tensor& places, const Window& window, const Siz
   std::int64_t step = column_major ? plane : 1;
   for (std::size_t i = window.axes(); i-- > 0;) {
     if (column_major) step /= window.input[i];
-    // Where a window holds nothing but padding, or nothing above it, the place is brought into the input.
+    // Where a window holds only padding, or nothing greater than it, the index is moved into the input.
     const at::Tensor on_axis = (rest.remainder(padded_sizes[i]) - before[i])
                                    .clamp(0, std::max<std::int64_t>(0, window.input[i] - 1));
     rest = rest.div(padded_sizes[i], "floor");
@@ -225,7 +225,7 @@ Outputs max_unpool(const Call& call) {
   }
   at::Tensor y = at::zeros({total}, x.options()).scatter(0, flat, x.flatten()).reshape(shape);
   if (call.has(2)) {
-    // The places count in the shape that the attributes give; a larger one adds zeros behind.
+    // The indices count in the shape that the attributes give; a larger shape adds zeros behind.
     const Sizes wished = call.ints(2);
     if (wished.size() != shape.size()) {
       call.fail("output_shape has " + std::to_string(wished.size()) + " entries, expected " +

@@ -1,8 +1,8 @@
 // QONNX's integer quantizers, and the table of its operators.
 //
-// Each exists twice: as one loop for float32 on the CPU, and as ATen operators for every other type and device
-// and where gradients are wanted. Both follow the reference operation by operation: a true division by the scale,
-// the zero point added, clamped and only then rounded, in the types that NumPy would give.
+// Each exists twice: as one loop for float32 on the CPU, and as ATen operators for every other type and
+// device and where gradients are wanted. Both follow the reference operation by operation: a true division by
+// the scale, the zero point added, clamped and only then rounded, in the types that NumPy would give.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
@@ -54,7 +54,7 @@ struct IntegerRange {
     return {T{0}, narrow ? all - T{2} : all - T{1}};
   }
 
-  /// Of the shape of `bits`, of u's type and beside it.
+  /// In the shape of `bits`, with u's type and device.
   Bounds bounds_of(const at::Tensor& bits, const at::Tensor& u) const {
     const bool wide = bits.scalar_type() == at::kDouble;
     const at::Tensor widths = bits.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -201,7 +201,8 @@ Outputs trunc_1(const Call& call, Rounding mode) {
   return as_float(product_of(difference_of(u, zero), scale));
 }
 
-/// Version 2 goes over to an output scale, whose ratio to the input's is rounded to a power of two, and clamps.
+/// Version 2 goes over to an output scale, whose ratio to the input's is rounded to a power of two, and
+/// clamps.
 Outputs trunc_2(const Call& call, Rounding mode) {
   const IntegerRange range{call.int_or("signed", 1) != 0, call.int_or("narrow", 0) != 0};
   const at::Tensor scale = as_number(call.in(1)), zero = as_number(call.in(2));

@@ -1,4 +1,5 @@
-// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, and the table of the standard's quantized operators.
+// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, and the table of the standard's quantized
+// operators.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -26,8 +27,8 @@ ElementType type_unless_0(const Call& call, const char* name, ElementType otherw
   return *type;
 }
 
-/// The type in which x is divided by its scale: the attribute's, else the scale's. A float8e8m0 scale, a power of
-/// two, is one of x's own precision; integers are divided as doubles.
+/// The type in which x is divided by its scale: the attribute's, else the scale's. A float8e8m0 scale, a
+/// power of two, is one of x's own precision; integers are divided as doubles.
 at::ScalarType division_type(const Call& call) {
   ElementType type = type_unless_0(call, "precision", call.type(1));
   if (type == ElementType::kFloat8E8M0) type = call.type(0);

@@ -1,4 +1,4 @@
-// One pass over a float32 tensor beside parameters that broadcast to it: the forward of the quantizers.
+// One pass over a float32 tensor and parameters that broadcast to it: the forward of the quantizers.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,14 +13,14 @@
 
 namespace crumb::libtorch {
 
-/// A tensor of outer x channels x inner elements, as they lie in memory, whose parameters vary by channel alone.
+/// A tensor of outer x channels x inner elements, in memory order, whose parameters vary by channel only.
 struct Rows {
   std::int64_t channels = 1;
   std::int64_t inner = 1;
   at::MemoryFormat order = at::MemoryFormat::Contiguous;
 };
 
-/// The order in which the elements lie without gaps, if one of LibTorch's: rows are taken as they come.
+/// The memory order in which the elements have no gaps, if it is one of LibTorch's.
 inline at::MemoryFormat order_of(const at::Tensor& x) {
   if (!x.is_contiguous()) {
     if (x.is_contiguous(at::MemoryFormat::ChannelsLast)) return at::MemoryFormat::ChannelsLast;
@@ -38,8 +38,8 @@ struct RowParameters {
   std::array<std::int64_t, Count> step{};  ///< 0: one number
 };
 
-/// The axis of x along which a parameter varies: -1 where it is one number, -2 where it has more than one axis
-/// or is not of x's size there. Sizes align at the end.
+/// The axis of x along which a parameter varies: -1 where it is one number, -2 where it has more than one
+/// axis or is not of x's size there. Sizes align at the end.
 inline std::int64_t varying_axis(const at::Tensor& x, const at::Tensor& parameter) {
   std::int64_t axis = -1;
   for (std::int64_t i = 0; i < parameter.dim(); ++i) {
@@ -51,7 +51,7 @@ inline std::int64_t varying_axis(const at::Tensor& x, const at::Tensor& paramete
   return axis;
 }
 
-/// Nothing where the loop does not apply: something is not float32 on the CPU, or the result is larger than x.
+/// Nothing where the loop does not apply: a tensor is not float32 on the CPU, or the result is larger than x.
 template <std::size_t Count>
 std::optional<RowParameters<Count>> row_parameters(const at::Tensor& x,
                                                    const std::array<at::Tensor, Count>& parameters) {
@@ -104,7 +104,7 @@ std::optional<RowParameters<Count>> row_parameters(const at::Tensor& x,
   return result;
 }
 
-// The loop may write over what it reads: no element depends on another one's.
+// The loop may overwrite its input: no element depends on another one.
 #if defined(__clang__)
 #define CRUMB_NO_DEPENDENCES _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -119,7 +119,7 @@ namespace lane {
 // Loops that GCC and Clang turn into vector instructions, for the machine's eight lanes where it has them. No
 // instruction rounds otherwise than those of four lanes do (nothing is contracted).
 
-/// The same parameters for all.
+/// All elements have the same parameters.
 template <std::size_t Count, class Function>
 [[gnu::always_inline]] inline void row_loop(const float* from, float* to, std::int64_t count,
                                             const std::array<float, Count>& p, Function f) {
@@ -127,7 +127,7 @@ template <std::size_t Count, class Function>
   for (std::int64_t i = 0; i < count; ++i) to[i] = f(from[i], p);
 }
 
-/// Each its own.
+/// Every element has its own parameters.
 template <std::size_t Count, class Function>
 [[gnu::always_inline]] inline void column_loop(const float* from, float* to, std::int64_t count,
                                                const std::array<const float*, Count>& columns, Function f) {

@@ -23,7 +23,8 @@ class RandomSource {
   std::mt19937 engine_;
 };
 
-/// Seeded by the attribute; without one by a draw from LibTorch's own generator, which torch::manual_seed() sets.
+/// Seeded by the attribute; without one by a draw from LibTorch's own generator, which torch::manual_seed()
+/// sets.
 RandomSource random_source(const Call& call);
 
 }  // namespace crumb::libtorch

@@ -1,7 +1,7 @@
 // LSTM, GRU, RNN.
 //
-// Where LibTorch's own recurrent layers mean the same they run; they are faster. Otherwise a loop over time, with the
-// inputs' share of the gates computed for all steps at once.
+// Where LibTorch's own recurrent layers mean the same they run; they are faster. Otherwise a loop over time,
+// with the inputs' share of the gates computed for all steps at once.
 #include <ATen/ATen.h>
 
 #include <functional>
@@ -95,7 +95,7 @@ Sequence sequence_of(const Call& call, std::int64_t gates) {
   return s;
 }
 
-/// The steps of each sequence in reverse, with what lies behind them left in place.
+/// The steps of each sequence in reverse order; what follows the sequence stays where it is.
 at::Tensor reversed(const Sequence& s, const at::Tensor& x) {
   if (!s.lengths.defined()) return x.flip({0});
   const at::Tensor steps = at::arange(s.time, s.lengths.options()).unsqueeze(1);
@@ -104,7 +104,8 @@ at::Tensor reversed(const Sequence& s, const at::Tensor& x) {
   return x.gather(0, from.unsqueeze(2).expand_as(x));
 }
 
-/// One step: the inputs' share of the gates [batch, gates * hidden] and the state (its first part is the output).
+/// One step: the inputs' share of the gates [batch, gates * hidden] and the state (its first part is the
+/// output).
 using Step = std::function<Tensors(const at::Tensor& gates, const Tensors& state)>;
 
 struct Ran {
@@ -161,7 +162,7 @@ Outputs run_all(const Call& call, const Sequence& s, const Tensors& initial, con
   return outputs_of(call, s, at::stack(ys, 1), finals);
 }
 
-/// Both halves of the bias of one direction, [gates * hidden] each; not defined where there is none.
+/// Both halves of the bias of one direction, [gates * hidden] each; undefined where the node has no bias.
 std::pair<at::Tensor, at::Tensor> biases_of(const Sequence& s, std::int64_t direction) {
   if (!s.b.defined()) return {};
   const at::Tensor b = s.b[direction];

@@ -34,8 +34,8 @@ constexpr Row kRecurrentActivationRows[] = {
     {"softplus", [](const at::Tensor& x, double, double) { return at::softplus(x); }, false, false, 0, 0},
 };
 
-/// Takes the next number of a list for each function that has the parameter. A list as long as there are functions
-/// has one for every function, whether it is looked at or not.
+/// Takes the next number of a list for each function that has the parameter. A list as long as there are
+/// functions has one for every function, whether it is looked at or not.
 class Parameters {
  public:
   Parameters(std::vector<float> values, std::size_t functions)

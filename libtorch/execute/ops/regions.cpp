@@ -74,7 +74,8 @@ at::Tensor mean_matrix(const Samples& samples, std::int64_t size, const at::Tens
   return matrix.to(like.options());
 }
 
-/// The greatest of the bins' weighted corners, [channels, rows' bins, columns' bins]; 0 counts where samples miss.
+/// The greatest of the bins' weighted corners, [channels, rows' bins, columns' bins]; 0 counts where samples
+/// miss.
 at::Tensor greatest(const at::Tensor& map, const Samples& rows, const Samples& columns) {
   const auto whole = [&](const std::vector<std::int64_t>& v) {
     return at::tensor(v, at::kLong).to(map.device());

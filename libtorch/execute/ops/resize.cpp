@@ -116,8 +116,8 @@ std::optional<at::Tensor> library_smooth(const at::Tensor& x, const ResizePlan& 
                : at::upsample_bilinear2d(x, sizes, corners, scales[0], scales[1]);
 }
 
-/// Sums of integers are computed in double precision, and those whose weights have signs and cancel out; those of
-/// narrow floats in single.
+/// Sums of integers are computed in double precision, and those whose weights have signs and cancel out;
+/// those of narrow floats in single.
 at::Tensor to_computed(const at::Tensor& x, const ResizeRule& rule) {
   if (x.is_complex() || x.scalar_type() == at::kDouble) return x;
   const bool wide = !x.is_floating_point() || rule.interpolation == Interpolation::kCubic;

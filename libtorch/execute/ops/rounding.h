@@ -23,8 +23,8 @@ at::Tensor rounded(const at::Tensor& values, Rounding mode);
 
 namespace lane {
 
-// Written so that compilers turn loops of them into vector instructions of any x86-64; inlined always, because they
-// otherwise stay calls in functions that are compiled for more than the others.
+// Written so that compilers turn loops of them into vector instructions of any x86-64; inlined always,
+// because they otherwise stay calls in functions that are compiled for more than the others.
 
 [[gnu::always_inline]] inline float half_even(float x) {
   const float size = std::fabs(x);

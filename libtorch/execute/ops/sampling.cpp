@@ -1,4 +1,4 @@
-// GridSample and AffineGrid: an input read at places that are data.
+// GridSample and AffineGrid: an input read at positions that are data.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -47,11 +47,11 @@ at::Tensor reflected(const at::Tensor& x, double low, double high) {
   return low + at::minimum(there, 2 * range - there);
 }
 
-/// One axis of the places to read: coordinates in elements, and how they are brought inside.
+/// One axis of the positions to read: coordinates in elements, and how they are brought inside.
 struct AxisPlaces {
   Sampler sampler;
   std::int64_t size;
-  at::Tensor x;  ///< [batch, places]
+  at::Tensor x;  ///< [batch, positions]
 
   double low() const { return sampler.corners ? 0 : -0.5; }
   double high() const { return static_cast<double>(size) - (sampler.corners ? 1 : 0.5); }
@@ -63,7 +63,7 @@ struct AxisPlaces {
     x = at::nan_to_num(x, -1, 1e9, -1e9).clamp(-1e9, 1e9);
     if (sampler.taking == Taking::kNearest) x = x.round();
     const at::Tensor out = at::logical_or(x<low(), x> high());
-    // A cubic reads past the border with the weights of the place itself.
+    // A cubic reads past the border with the weights of the position itself.
     if (sampler.padding == Padding::kBorder && sampler.taking != Taking::kCubic)
       x = at::where(out, x.clamp(0, many - 1), x);
     if (sampler.padding == Padding::kReflection) x = at::where(out, reflected(x, low(), high()), x);

@@ -1,4 +1,4 @@
-// Scatter, ScatterElements, ScatterND, TensorScatter: updates written to places of a tensor.
+// Scatter, ScatterElements, ScatterND, TensorScatter: updates written to elements of a tensor.
 #include <ATen/ATen.h>
 
 #include "libtorch/execute/ops/families.h"

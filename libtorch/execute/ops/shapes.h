@@ -57,10 +57,12 @@ inline void expect_length(const Call& call, const std::string& what, std::size_t
   }
 }
 
-/// Indices into `size` elements: int64, negative ones counted from the back; throws Error where one is outside.
+/// Indices into `size` elements: int64, negative ones counted from the back; throws Error where one is
+/// outside.
 at::Tensor usual_indices(const Call& call, const at::Tensor& indices, std::int64_t size);
 
-/// Places in row-major order: the last axis of `indices` holds one index for each of `sizes`, checked as above.
+/// Places in row-major order: the last axis of `indices` holds one index for each of `sizes`, checked as
+/// above.
 at::Tensor flat_places(const Call& call, const at::Tensor& indices, at::IntArrayRef sizes);
 
 }  // namespace crumb::libtorch

@@ -84,7 +84,7 @@ Outputs slice(const Call& call) {
   return moved(call, x);
 }
 
-/// For each place of a padded axis of `size` elements, the element that stands there.
+/// For each index of a padded axis of `size` elements, the element that it takes.
 at::Tensor padded_indices(const at::Tensor& like, std::int64_t size, std::int64_t before, std::int64_t after,
                           const std::string& mode) {
   const auto options = at::TensorOptions().dtype(at::kLong).device(like.device());

@@ -8,8 +8,8 @@
 
 namespace crumb::libtorch {
 
-/// `made` in the forward pass; the gradient goes to `u` where `pass` is, and times `slope` where that is given.
-/// made, pass and slope are constants.
+/// `made` in the forward pass; the gradient goes to `u` where `pass` is, and times `slope` where that is
+/// given. made, pass and slope are constants.
 at::Tensor straight_through(const at::Tensor& u, at::Tensor made, const at::Tensor& pass = {},
                             const at::Tensor& slope = {});
 

@@ -104,7 +104,8 @@ Contest contest_of(const Call& call, const at::Tensor& x, const Ints& per_class)
   return made;
 }
 
-/// Probabilities of the classes from those of the pairs, [classes, classes], as LIBSVM's iteration finds them.
+/// Probabilities of the classes from those of the pairs, [classes, classes], as LIBSVM's iteration finds
+/// them.
 std::vector<double> coupled(const std::vector<double>& pairs, std::size_t classes) {
   const double limit = 0.005 / static_cast<double>(classes);
   std::vector<double> q(classes * classes), p(classes, 1 / static_cast<double>(classes)), qp(classes);
@@ -159,7 +160,7 @@ at::Tensor probabilities_of(const Call& call, const at::Tensor& scores, std::int
   return at::tensor(made, at::kDouble).reshape({-1, classes}).to(scores.options());
 }
 
-/// The scores as they are written: a single one gets a second beside it.
+/// The scores as output: a single score gets a second one.
 at::Tensor written(const Call& call, at::Tensor scores, bool two_labels) {
   const std::string transform = call.text_or("post_transform", "NONE");
   if (scores.size(1) == 1 && two_labels && transform != "PROBIT") {

@@ -1,4 +1,5 @@
-// TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: decision trees over rows of features, on the CPU.
+// TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: decision trees over rows of features, on
+// the CPU.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -279,8 +280,8 @@ Outputs tree_ensemble_regressor(const Call& call) {
   return one(scores.to(call.tensor(0).device(), at::kFloat), ElementType::kFloat);
 }
 
-/// Two classes of which only one is voted for. As they are, its scores stand beside their complement where all
-/// weights are positive, else beside their negative; transforms work on the latter.
+/// Two classes of which only one is voted for. As they are, its scores stand beside their complement where
+/// all weights are positive, else beside their negative; transforms work on the latter.
 Outputs binary_classes(const Call& call, const at::Tensor& score, bool positive, const Ints& labels) {
   const std::string transform = call.text_or("post_transform", "NONE");
   const at::Tensor above = (positive ? score > 0.5 : score > 0).reshape({-1});
