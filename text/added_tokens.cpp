@@ -16,7 +16,7 @@ const AddedToken* AddedTokens::longest_at(std::u32string_view text) const {
   const AddedToken* longest = nullptr;
   auto begin = sorted_.begin(), end = sorted_.end();
   for (size_t i = 0; i < text.size(); ++i) {
-    // Here are the tokens that begin with text[0, i), in the order of what follows.
+    // Adds the tokens that begin with text[0, i), in the order of what follows.
     const auto character = [i](const AddedToken& token) {
       return i < token.content.size() ? std::int64_t{token.content[i]} : -1;
     };
@@ -45,10 +45,10 @@ std::vector<TextPiece> split_added_tokens(std::u32string_view text, const AddedT
                                (stop < text.size() && unicode::is_word(text[stop])))) {
       continue;
     }
-    // The search goes on behind the token, not behind the space it took: so the next one may begin in
+    // The search continues behind the token, not behind the space that it took: the next token may begin in
     // `covered`.
     while (token->lstrip && start > covered && unicode::is_whitespace(text[start - 1])) --start;
-    if (token->rstrip) stop = std::max(stop, covered);  // what a token before it took is white space
+    if (token->rstrip) stop = std::max(stop, covered);  // a token before it took this white space
     while (token->rstrip && stop < text.size() && unicode::is_whitespace(text[stop])) ++stop;
     start = std::max(start, covered);
     if (start > covered) pieces.push_back({text.substr(covered, start - covered), std::nullopt});

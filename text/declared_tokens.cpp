@@ -27,7 +27,7 @@ std::optional<DeclaredToken> special_token(const nlohmann::json& value, const st
   return DeclaredToken{.content = value.get<std::string>(), .normalized = false, .special = true};
 }
 
-/// What a folder's files say of tokens.
+/// What the files of a folder say about tokens.
 class TokenFiles {
  public:
   TokenFiles(const ReadFile& read, const std::string& folder) : folder_(folder) {
@@ -70,7 +70,7 @@ class TokenFiles {
     }
     for (const std::vector<DeclaredToken>& tokens : {named, extra_tokens()})
       for (DeclaredToken token : tokens) {
-        // Named twice, the later mention describes it anew, unless it says the same.
+        // Of two mentions the later one replaces the description, unless both say the same.
         if (token.content.empty() || known.contains(token.content) || !same.insert(text_of(token)).second)
           continue;
         token.special = token.special || is_named(token.content);
@@ -111,7 +111,7 @@ class TokenFiles {
     }
   }
 
-  /// The value of a key, of special_tokens_map.json where it has it.
+  /// The value of a key; special_tokens_map.json has precedence.
   const nlohmann::json* find(const std::string& key, std::string& where) const {
     for (const auto* file : {&map_, &config_}) {
       if (!*file) continue;

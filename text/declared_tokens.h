@@ -1,10 +1,12 @@
-// The tokens that files beside a tokenizer.json add to it, or describe anew, as `transformers` finds them:
+// The tokens that other files add to those of a tokenizer.json, or whose description they replace, as
+// `transformers` finds them:
 //
 //   tokenizer_config.json    added_tokens_decoder: {id: {content, lstrip, ...}}
 //   added_tokens.json        {content: id}, where there is no added_tokens_decoder
-//   special tokens           bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token; other strings whose
-//                            key ends with _token; extra_special_tokens (a list, or an object of names), and
-//                            additional_special_tokens: of tokenizer_config.json, over which special_tokens_map.json wins
+//   special tokens           bos_token, eos_token, unk_token, sep_token, pad_token, cls_token, mask_token;
+//                            other strings whose key ends with _token; extra_special_tokens (a list, or an
+//                            object of names), and additional_special_tokens: of tokenizer_config.json, over
+//                            which special_tokens_map.json takes precedence
 //                            where there is no added_tokens_decoder
 //
 // Where versions 4.57 and 5 differ, this is 5 (docs/text.md).
@@ -27,8 +29,8 @@ struct DeclaredToken {
   bool operator==(const DeclaredToken&) const = default;
 };
 
-/// An object {"content": ..., "lstrip": ...}; what it does not say is false, `normalized` the opposite of `special`. Throws
-/// Error where a value has another type.
+/// From an object {"content": ..., "lstrip": ...}; missing members are false, `normalized` is the opposite of
+/// `special`. Throws Error where a value has another type.
 DeclaredToken declared_token(const JsonPlace& object);
 
 /// A token of tokenizer.json's added_tokens.
@@ -37,8 +39,9 @@ struct OwnToken {
   TokenId id = 0;
 };
 
-/// In the order in which they are added: one whose content is known already describes that token anew, another takes the next
-/// free id, whatever id the files give it. `folder` ends with '/' or is empty. Throws Error that names the file and place.
+/// The tokens in the order in which they are added. One whose content is known already replaces that token's
+/// description; another one takes the next free id, whatever id the files give it. `folder` ends with '/' or
+/// is empty. Throws Error, which names the file and the key.
 std::vector<DeclaredToken> tokens_beside(const std::vector<OwnToken>& own, const ReadFile& read,
                                          const std::string& folder);
 

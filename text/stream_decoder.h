@@ -1,4 +1,4 @@
-// Text of tokens while they come.
+// Text of tokens as they come.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace crumb::text {
 
-/// Gives of each id the text that no later one can change, in whole characters. Held back are: bytes that may yet become
-/// a character, a run of tokens that stand for bytes (until another token follows), and what the tokenizer's decoder
-/// strips or replaces at the end of a token. Move-only, not thread-safe.
+/// Returns for each id the text that no later id can change, in whole characters. Held back are: bytes that
+/// may yet become a character, a run of tokens that stand for bytes (until another token follows), and what
+/// the tokenizer's decoder strips or replaces at the end of a token. Move-only, not thread-safe.
 class StreamDecoder {
  public:
   explicit StreamDecoder(TextTokenizer tokenizer, bool skip_special = true);
@@ -20,7 +20,7 @@ class StreamDecoder {
 
   /// Throws Error as TextTokenizer::decode does.
   std::string push(TokenId id);
-  /// What was held back. The next id begins a new text.
+  /// Returns what was held back. The next id begins a new text.
   std::string finish();
 
  private:
@@ -28,7 +28,7 @@ class StreamDecoder {
 
   TextTokenizer tokenizer_;
   bool skip_special_;
-  std::unique_ptr<std::string> text_;  // what has come out of the stages
+  std::unique_ptr<std::string> text_;  // what the stages have put out
   std::unique_ptr<TokenSink> stages_;
 };
 

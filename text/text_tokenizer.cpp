@@ -35,11 +35,12 @@ struct TextTokenizer::Parts {
   Decoder decoder;
   AddedTokens raw, normalized;
   std::map<TokenId, std::string> added;
-  std::unordered_map<std::string, TokenId> added_ids;  // of two with one text the first
+  std::unordered_map<std::string, TokenId> added_ids;  // of two with the same text, the first
   std::set<std::string> special;  // texts, as `tokenizers` tells special tokens from others
   std::optional<TokenId> bos, eos;
 
-  /// A token as added_tokens has it. One that is there already is described anew where `replaces` says so.
+  /// Adds a token of added_tokens. Where it exists already, its description is replaced if `replaces` says
+  /// so.
   void add_token(const DeclaredToken& declared, TokenId id, bool replaces, std::vector<AddedToken>& tokens) {
     if (declared.content.empty()) return;
     if (declared.special) special.insert(declared.content);
@@ -131,7 +132,7 @@ SubwordModel make_model(const JsonPlace& place, ModelLists lists) {
 
 constexpr const char* kMarkedSpace = "\xE2\x96\x81";
 
-/// Pieces that stand for nothing in a text (special ones, bytes) are in the vocabulary, but never found in a text.
+/// Pieces that are never found in a text (special ones, bytes) are in the vocabulary all the same.
 SubwordModel model_of_sentencepiece(const SentencePieceModel& model, const std::string& name) {
   using Type = SentencePieceModel::Type;
   if (model.kind == SentencePieceModel::Kind::kUnigram) {
@@ -165,15 +166,15 @@ Decoder decoder_of_sentencepiece(const SentencePieceModel& model) {
   return read_decoder({decoder, "decoder"});
 }
 
-/// Tokenizers of `transformers` 4 that put around a text what add_bos_token and add_eos_token say, whatever their
-/// tokenizer.json has; each with what it puts in front where its configuration does not say.
+/// Tokenizers of `transformers` 4 whose tokens around a text follow add_bos_token and add_eos_token, whatever
+/// their tokenizer.json says; each with its defaults for the first token.
 constexpr std::array<std::pair<std::string_view, bool>, 5> kOwnFrames = {{{"LlamaTokenizer", true},
                                                                           {"CodeLlamaTokenizer", true},
                                                                           {"GemmaTokenizer", true},
                                                                           {"CohereTokenizer", true},
                                                                           {"GPTNeoXTokenizer", false}}};
 
-/// What tokenizer_config.json changes of what stands around a text.
+/// Applies what tokenizer_config.json changes in the tokens around a text.
 void set_frame(const JsonPlace& config, bool has_json, const std::optional<TokenId>& bos,
                const std::optional<TokenId>& eos, Frame& frame) {
   if (config.at("add_bos_token").is_null() && config.at("add_eos_token").is_null()) return;
@@ -181,7 +182,7 @@ void set_frame(const JsonPlace& config, bool has_json, const std::optional<Token
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   const auto* const own = std::ranges::find(kOwnFrames, name, &std::pair<std::string_view, bool>::first);
   if (has_json && own == kOwnFrames.end()) {
-    // A tokenizer.json says it itself. Of no class, what is asked for and not there is added.
+    // A tokenizer.json says it itself. Without a class, what is asked for and missing is added.
     const auto missing = [](const std::vector<TokenId>& ids, const std::optional<TokenId>& id) {
       return id && std::ranges::find(ids, *id) == ids.end();
     };

@@ -1,6 +1,6 @@
-// Tokenizers as a Hugging Face tokenizer.json describes them (BPE, Unigram and WordPiece; what is read of the steps around
-// them is in pipeline/steps.h and pipeline/decoders.h), equal to the `tokenizers` library; and as a SentencePiece model
-// does, equal to SentencePiece but for special tokens, which are tokens wherever they stand in a text.
+// Tokenizers that a Hugging Face tokenizer.json describes (BPE, Unigram and WordPiece; pipeline/steps.h and
+// pipeline/decoders.h say which steps are supported), equal to the `tokenizers` library; and SentencePiece
+// models, equal to SentencePiece except for special tokens, which are tokens wherever they occur in a text.
 #pragma once
 
 #include <memory>
@@ -18,27 +18,28 @@ class TokenSink;
 
 class TextTokenizer {
  public:
-  /// Reads tokenizer.json in the folder `path` ("" for the top), and beside it the tokens of declared_tokens.h. What it puts
-  /// around a text stands, but for add_bos_token and add_eos_token of tokenizer_config.json where its tokenizer_class is one
-  /// that follows them, or none (docs/text.md). Where there is no
-  /// tokenizer.json: a SentencePiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model, sentencepiece.model or
-  /// spm.model), with the tokens of added_tokens.json and of added_tokens_decoder in tokenizer_config.json; it puts nothing
-  /// around a text by itself. Truncation and padding are the caller's. Throws Error that names the file, the place and what
-  /// is not supported.
+  /// Reads tokenizer.json in the folder `path` ("" for the top), and the tokens of declared_tokens.h. The
+  /// tokens around a text are those of tokenizer.json, except for add_bos_token and add_eos_token of
+  /// tokenizer_config.json where its tokenizer_class follows them, or where it has none (docs/text.md). Where
+  /// there is no tokenizer.json: a SentencePiece model (tokenizer.model, spiece.model,
+  /// sentencepiece.bpe.model, sentencepiece.model or spm.model), with the tokens of added_tokens.json and of
+  /// added_tokens_decoder in tokenizer_config.json; it adds no tokens around a text by itself. Truncation and
+  /// padding are up to the caller. Throws Error, which names the file, the key and what is not supported.
   static TextTokenizer load(const ReadFile& read, const std::string& path = "");
 
-  /// Ill-formed UTF-8 counts as U+FFFD. Special tokens in the text are tokens. Throws Error where a regular expression of
-  /// the file passes its limits, or where the text becomes longer than kLongestText (regex/pattern.h). Thread-safe.
+  /// Ill-formed UTF-8 counts as U+FFFD. Special tokens in the text are tokens. Throws Error where a regular
+  /// expression of the file passes its limits, or where the text becomes longer than kLongestText
+  /// (regex/pattern.h). Thread-safe.
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
 
-  /// What encode() puts in front of every text, where it does.
+  /// The token that encode() puts before every text, if it does.
   std::optional<TokenId> first_token() const;
 
-  /// The text of some ids, whose parts are what StreamDecoder gives one by one. Ids without a token stand for nothing, as
-  /// special tokens do where they are skipped. Throws Error as encode() does. Thread-safe.
+  /// The text of some ids; StreamDecoder returns the same text in parts. Ids without a token give no text,
+  /// nor do special tokens where they are skipped. Throws Error as encode() does. Thread-safe.
   std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
 
-  /// Whether it is one of the file's special tokens.
+  /// Whether the id is one of the file's special tokens.
   bool is_special(TokenId id) const;
 
   /// Null where there is no such token.
@@ -46,10 +47,11 @@ class TextTokenizer {
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
   TokenId largest_id() const;
-  /// Of the vocabulary, without the tokens that were added to it.
+  /// The largest id of the vocabulary, without added tokens.
   TokenId largest_own_id() const;
 
-  /// From now on a text with a token of `end` or more, of which a network has no row, is an Error of encode() that names it.
+  /// From now on encode() throws Error, which names the token, where an id is `end` or more: a network has no
+  /// row for it.
   void expect_ids_below(std::size_t end) { end_ = end; }
 
  private:

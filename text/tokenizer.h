@@ -1,8 +1,8 @@
-// Text to token ids as a BERT checkpoint's own files say: special tokens in the text, normalisation, words,
-// WordPiece, [CLS] and [SEP] around it all, truncation.
+// Text to token ids by the files of a BERT checkpoint: special tokens in the text, normalisation, words,
+// WordPiece, [CLS] and [SEP] around them, truncation.
 //
-// Equal to the Hugging Face fast tokenizer (tokenizers 0.23), which is what sentence-transformers runs, but
-// for the lower case of 55 letters that Unicode got after version 15.
+// Equal to the Hugging Face fast tokenizer (tokenizers 0.23), which sentence-transformers runs, except for
+// the lower case of 55 letters that Unicode got after version 15.
 #pragma once
 
 #include <cstddef>
@@ -26,20 +26,19 @@ class Tokenizer {
   /// Reads, of the files that are there (all in the folder `path`, "" for the top):
   ///   tokenizer.json           vocabulary (a WordPiece model), added tokens, normaliser
   ///   vocab.txt                the vocabulary, when tokenizer.json has none
-  ///   tokenizer_config.json    do_lower_case, strip_accents, tokenize_chinese_chars: stronger than
-  ///   tokenizer.json;
-  ///                            names of the special tokens; model_max_length
+  ///   tokenizer_config.json    do_lower_case, strip_accents, tokenize_chinese_chars, which take precedence
+  ///                            over tokenizer.json; names of the special tokens; model_max_length
   ///   special_tokens_map.json  names of the special tokens, when tokenizer_config.json has none
   ///   sentence_bert_config.json  max_seq_length; do_lower_case
   /// strip_accents follows lower case where it is null. Throws crumb::Error that names the file and what is
   /// wrong.
   static Tokenizer load(const ReadFile& read, const std::string& path = "");
 
-  /// The ids of one text, [CLS] first and [SEP] last, at most max_length() of them: what is too long loses
+  /// The ids of one text, [CLS] first and [SEP] last, at most max_length() of them: a longer text is cut at
   /// its end. Ill-formed UTF-8 counts as U+FFFD, which BERT's normaliser drops.
   std::vector<TokenId> encode(std::string_view text) const;
 
-  /// How many tokens the files allow, or nothing where they set no limit.
+  /// The most tokens that the files allow; nothing where they set no limit.
   std::optional<size_t> max_length() const { return max_length_; }
   /// Lowers the limit (never raises it). Precondition: length >= 2.
   void limit_length(size_t length);

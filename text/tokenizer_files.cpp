@@ -132,7 +132,7 @@ void read_normalizer(const Files& files, TokenizerSettings& settings) {
   }
 }
 
-/// Tokens by their texts: a later declaration of the same text does not change the first.
+/// Tokens by their texts. A later declaration of the same text does not change the first one.
 class Declared {
  public:
   explicit Declared(std::vector<AddedToken>& tokens) : tokens_(tokens) {}
@@ -141,7 +141,7 @@ class Declared {
     if (!token.content.empty() && ids_.emplace(token.content, token.id).second)
       tokens_.push_back(std::move(token));
   }
-  /// Describes anew a token that is there.
+  /// Replaces the description of a token.
   void replace(AddedToken token) {
     std::erase_if(tokens_, [&](const AddedToken& other) { return other.content == token.content; });
     ids_.erase(token.content);

@@ -1,5 +1,5 @@
-// What a checkpoint's tokenizer files say, gathered into one value. Which files, and which of them wins, is
-// told at Tokenizer::load.
+// The contents of a checkpoint's tokenizer files in one value. Tokenizer::load says which files are read, and
+// which takes precedence.
 #pragma once
 
 #include <optional>

@@ -93,7 +93,8 @@ bool is_numeric(char32_t c) {
 
 namespace {
 
-/// U+11938, and the two that it decomposes to since Unicode 13: the tables of `tokenizers` are older and hold none of it.
+/// U+11938, and the two code points that it decomposes to since Unicode 13: the tables of `tokenizers` are
+/// older and do not have them.
 constexpr std::string_view kNewer = "\xF0\x91\xA4\xB8", kNewerParts = "\xF0\x91\xA4\xB5\xF0\x91\xA4\xB0";
 
 std::string mapped(std::string_view text, int options) {

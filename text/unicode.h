@@ -1,5 +1,5 @@
-// What tokenizers need of Unicode, over code points. Tables: libutf8proc; where the Hugging Face `tokenizers`
-// library stands on another version of Unicode, the difference is a visible exception in unicode.cpp.
+// What tokenizers need of Unicode, for code points. The tables are libutf8proc's. Where the Hugging Face
+// `tokenizers` library follows another version of Unicode, unicode.cpp has a visible exception.
 #pragma once
 
 #include <string>
@@ -36,18 +36,20 @@ enum class Form { kNfc, kNfd, kNfkc, kNfkd };
 /// Precondition: the text is UTF-8.
 std::string normal_form(std::string_view text, Form form);
 
-/// The same of code points, none of them a surrogate: canonical decomposition, marks in canonical order.
+/// normal_form() for code points, none of them a surrogate: canonical decomposition, marks in canonical
+/// order.
 std::u32string nfd(std::u32string_view text);
 
-/// Of one letter, where that is one letter.
+/// The upper case of a letter where that is one letter.
 char32_t to_upper(char32_t c);
 char32_t to_title(char32_t c);
 
 enum class Case { kNone, kLower, kUpper, kTitle };
 Case letter_case(char32_t c);
-/// What stands between the letters of a word for the rule of the final sigma (the property Case_Ignorable).
+/// Characters between the letters of a word that the rule of the final sigma skips (the property
+/// Case_Ignorable).
 bool is_case_ignorable(char32_t c);
-/// What Python's repr() writes as it is.
+/// Whether Python's repr() writes the character as it is.
 bool is_printable(char32_t c);
 
 /// Each code point's full lower-case mapping, without regard to its neighbours (so no final sigma).

@@ -1,5 +1,5 @@
-// WordPiece: a word becomes the longest vocabulary entry that begins it, then the longest entries (written
-// with the continuing prefix, "##") that go on from there. A word that cannot be covered, or is too long, is
+// WordPiece: a word becomes the longest vocabulary entry that it begins with, then the longest entries (with
+// the continuing prefix, "##") that continue it. A word that cannot be covered, or that is too long, is
 // [UNK].
 #pragma once
 

@@ -106,7 +106,7 @@ bool repeats(const Value& value) {
   return value.is(Kind::kString) || value.is(Kind::kList) || value.is(Kind::kTuple);
 }
 
-/// What Markup does to a text that is added to it.
+/// Escapes a text that is added to a safe one, as Markup does.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -122,7 +122,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-/// Of a tuple the format takes the elements; a dict or list is one value, of which it need not take anything.
+/// A tuple gives the format its elements. A dict or list is one value, which the format need not use.
 Value percented(const Value& format, const Value& given, Meter& meter) {
   PercentArguments arguments;
   if (given.is(Kind::kTuple)) {

@@ -31,7 +31,7 @@ Value text_value(const std::string& text) {
   return Value::text(is_utf8(text) ? text : unicode::encode(unicode::decode(text)));
 }
 
-/// `bytes` grows by what the value takes.
+/// `bytes` grows by the memory of the value.
 Value value_of(const Json& json, std::uint64_t& bytes) {
   bytes += 8;
   switch (json.type()) {
@@ -62,7 +62,7 @@ Value value_of(const Json& json, std::uint64_t& bytes) {
   }
 }
 
-/// A message as templates see it: what the model thought has several names, of which they know one.
+/// A message as templates see it: the model's reasoning has several names, of which templates know one.
 Value message_value(const Json& message, std::uint64_t& bytes) {
   if (!message.is_object()) throw Trouble("a message is no object");
   const Json* thought = nullptr;
@@ -88,7 +88,8 @@ std::optional<std::string> token_text(const nlohmann::json& config, const char* 
   return content->get<std::string>();
 }
 
-/// The text that tokenizer_config.json has, or nothing. Of several, "tool_use" where it is there and there are tools, else "default".
+/// The template in tokenizer_config.json, or nothing. Of several, "tool_use" where there is one and tools are
+/// given, else "default".
 std::optional<std::string> template_in(const JsonFile& config, bool has_tools) {
   const auto found = config.root().find("chat_template");
   if (found == config.root().end() || found->is_null()) return std::nullopt;

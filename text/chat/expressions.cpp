@@ -38,7 +38,7 @@ Value range_of(const Arguments& arguments, Meter& meter) {
   return Value::sequence(Kind::kRange, std::move(items));
 }
 
-/// What dict() takes: a dict or pairs, and values with names.
+/// The arguments of dict(): a dict or pairs, and values with names.
 Pairs entries_of(const Arguments& arguments, Meter& meter) {
   Pairs made;
   if (arguments.positional.size() > 1) throw Trouble("dict() takes one argument without a name");
@@ -80,7 +80,7 @@ std::string time_text(const std::string& format, std::time_t now) {
 }  // namespace
 
 void Renderer::add_functions() {
-  for (std::size_t i = 0; i < kFunctions.size(); ++i)  // variables of these names go before
+  for (std::size_t i = 0; i < kFunctions.size(); ++i)  // variables of these names take precedence
     if (find(context_, kFunctions[i], meter_) == nullptr)
       context_.emplace_back(Value::text(std::string(kFunctions[i])), Value::function(static_cast<int>(i)));
 }
@@ -181,7 +181,7 @@ Value Renderer::compare(const Node& node, Scope& scope) {
       holds = equal(left, right, meter_) == (how == "==");
     } else {
       const bool up = how[0] == '<';
-      // Not what `not` would say: NaN is neither.
+      // Not the negation of the other one: for NaN both are false.
       holds = less(up ? left : right, up ? right : left, meter_) ||
               (how.size() == 2 && equal(left, right, meter_));
     }
@@ -191,7 +191,7 @@ Value Renderer::compare(const Node& node, Scope& scope) {
   return Value::boolean(true);
 }
 
-/// What Jinja computes while it compiles.
+/// Whether Jinja computes the expression while it compiles.
 bool is_constant(const Node& node) {
   switch (node.kind) {
     case NodeKind::kConstant: return true;
@@ -219,7 +219,7 @@ Value Renderer::slice_of(const Node& node, Scope& scope) {
   std::array<Value, 3> bounds;
   for (std::size_t i = 0; i < bounds.size(); ++i)
     bounds[i] = node.parts[i + 1] ? evaluate(*node.parts[i + 1], scope) : Value::none();
-  // Python cannot cut it, which Jinja takes for an element that is not there, but for constants alone.
+  // Python raises an error here, which Jinja takes for a missing element, except in constants.
   const bool is_whole = !object.is(Kind::kString) && !object.is_sequence() && !object.is(Kind::kUndefined);
   if (is_whole && is_constant(node)) return Value::undefined(describe(object) + " has no slices");
   return slice(object, bounds[0], bounds[1], bounds[2], meter_);

@@ -30,7 +30,7 @@ bool flag(const std::optional<Value>& argument) { return argument && truth(*argu
 
 Value iterator(List items) { return Value::sequence(Kind::kIterator, std::move(items)); }
 
-/// What sorting compares: lower case of texts.
+/// What sorting compares; lower case for texts.
 Value without_case(const Value& value) {
   return value.is(Kind::kString) ? Value::text(lower(value.as_text())) : value;
 }
@@ -45,7 +45,7 @@ struct Keys {
   }
 };
 
-/// In the order of keys, equal ones in theirs.
+/// In the order of the keys; equal ones keep their order.
 List sorted(const List& items, const List& keys, bool reverse, Meter& meter) {
   std::vector<std::size_t> order(items.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -338,7 +338,7 @@ Value filter_title(const Call& call) {
     word.clear();
   };
   bool between = false;
-  // Words begin behind runs of white space, dashes and opening brackets.
+  // Words begin behind white space, dashes and opening brackets.
   for (const Value& character : elements(Value::text(call.text()), call.meter)) {
     const std::string& c = character.as_text();
     const bool separates =

@@ -116,7 +116,7 @@ Value like(const Value& text, std::string made) {
   return text.is_safe() ? Value::safe(std::move(made)) : Value::text(std::move(made));
 }
 
-/// Places of a slice of `count` elements.
+/// Indices of a slice of a sequence of `count` elements.
 std::vector<std::size_t> places(std::int64_t count, const Value& first, const Value& end, const Value& step,
                                 Meter& meter) {
   const auto number = [](const Value& value, std::int64_t otherwise) {

@@ -28,7 +28,8 @@ OrderedJson parse(std::string_view json, const std::string& name) {
   }
 }
 
-/// "tools" or "documents": a list, or one as text; nothing where it is null. Lines of data have other things under these names.
+/// "tools" or "documents": a list, or a list as text; nothing where it is null. Lines of data sets use these
+/// names for other things, too.
 std::optional<OrderedJson> list_beside(const OrderedJson& value, const std::string& key, bool is_data,
                                        const std::string& name) {
   if (value.is_null()) return std::nullopt;
@@ -41,7 +42,7 @@ std::optional<OrderedJson> list_beside(const OrderedJson& value, const std::stri
   return list;
 }
 
-/// What a template is told besides the messages.
+/// The template's variables other than the messages.
 OrderedJson variables_beside(const OrderedJson& parsed, bool is_data, const std::string& name) {
   OrderedJson extra = OrderedJson::object();
   if (!parsed.is_object()) return extra;

@@ -1,4 +1,4 @@
-// A conversation as a JSON file has it.
+// Conversations in JSON files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,23 +11,25 @@ namespace crumb::text {
 struct ChatConversation {
   nlohmann::ordered_json
       messages;  ///< a list of objects with a role, and what else the template knows: content, tool_calls ...
-  nlohmann::ordered_json extra;  ///< an object: what else templates are told, "tools", "enable_thinking" ...
-  /// The last message has no end yet: "continue_final_message" beside them, as transformers' apply_chat_template calls it.
+  /// An object: the template's other variables, "tools", "enable_thinking" ...
+  nlohmann::ordered_json extra;
+  /// The last message is to be continued: "continue_final_message" next to the messages, as in transformers'
+  /// apply_chat_template.
   bool is_cut = false;
 };
 
-/// A list of messages, or an object whose "messages" is such a list. What stands beside them is `extra`, and of
-/// "chat_template_kwargs" the members are; "tools" and "documents" are lists, or null, which is none. The order of members is
-/// kept. Throws Error that begins with `name`.
+/// Takes a list of messages, or an object whose "messages" is such a list. The object's other members become
+/// `extra`, those of "chat_template_kwargs" one by one; "tools" and "documents" are lists, or null, which
+/// means none. The order of members is kept. Throws Error, which begins with `name`.
 ChatConversation parse_conversation(std::string_view json, const std::string& name);
 
-/// A conversation of a data set, or the text of an object with "text" and without "messages". Its other columns are no
-/// variables of a template: of what stands beside the messages, "tools" (also as JSON in a string), "documents" and the members
-/// of "chat_template_kwargs" are. Throws Error that begins with `name`.
+/// Takes a conversation of a data set, or an object with "text" and without "messages". Other columns are not
+/// variables of a template, except for "tools" (also as JSON in a string), "documents" and the members of
+/// "chat_template_kwargs". Throws Error, which begins with `name`.
 std::variant<std::string, ChatConversation> parse_text_or_conversation(std::string_view json,
                                                                        const std::string& name);
 
-/// Its messages.
+/// The messages of a conversation.
 nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name);
 
 }  // namespace crumb::text

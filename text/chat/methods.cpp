@@ -38,7 +38,7 @@ List texts(const std::vector<std::string_view>& parts, Meter& meter) {
   return out;
 }
 
-/// At runs of white space, none of which is left at the ends.
+/// Splits at runs of white space; the ends have none.
 std::vector<std::string_view> split_at_space(std::string_view text, std::int64_t limit) {
   std::vector<std::string_view> parts;
   text = strip(text, true, false);
@@ -145,7 +145,7 @@ std::string replaced(const std::string& text, const std::string& old, const std:
   return out;
 }
 
-/// startswith and endswith, which take one text or a tuple of them.
+/// For startswith and endswith, which take one text or a tuple of them.
 bool any_of(const Value& given, const std::function<bool(std::string_view)>& holds) {
   if (given.is(Kind::kTuple))
     return std::ranges::any_of(given.items(),
@@ -153,7 +153,7 @@ bool any_of(const Value& given, const std::function<bool(std::string_view)>& hol
   return holds(text_of(given, "an affix"));
 }
 
-/// '{}', '{0}' and '{name}', without more inside the braces.
+/// Formats '{}', '{0}' and '{name}'; nothing else may be inside the braces.
 std::string formatted(const std::string& text, const Arguments& arguments, Meter& meter) {
   std::string out;
   std::size_t counted = 0;
@@ -207,7 +207,7 @@ std::string joined(const std::string& between, const Value& parts, Meter& meter)
   return out;
 }
 
-/// Where a text stands in another, in code points.
+/// The position of a text in another, in code points.
 Value place_of(const std::string& text, const List& given, bool last, bool must_be) {
   if (!given[1].is(Kind::kUndefined) || !given[2].is(Kind::kUndefined))
     throw Trouble("looking for a text in a part of another is not supported");
@@ -230,7 +230,7 @@ bool all_characters(const std::string& text, bool (*holds)(char32_t)) {
   return !text.empty() && std::ranges::all_of(unicode::decode(text), holds);
 }
 
-/// As isdigit and isalpha and isalnum answer of ASCII; Trouble of other letters.
+/// isdigit, isalpha and isalnum for ASCII. Throws Trouble for other letters.
 bool all_ascii(std::string_view name, const std::string& text, bool (*holds)(char)) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
     throw Trouble(std::string(name) + " of other letters than those of ASCII is not supported");
@@ -240,7 +240,7 @@ bool all_ascii(std::string_view name, const std::string& text, bool (*holds)(cha
 bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_ascii_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// What isupper() and its kin answer; nothing of other methods.
+/// Answers isupper() and similar methods; nothing for other methods.
 std::optional<Value> character_test(const std::string& text, std::string_view name,
                                     const Arguments& arguments) {
   const auto answer = [&](const auto& holds) {
@@ -261,7 +261,7 @@ std::optional<Value> character_test(const std::string& text, std::string_view na
   return {};
 }
 
-/// Methods that look for a text in another; nothing of other methods.
+/// Methods that search for a text in another; nothing for other methods.
 std::optional<Value> search(const std::string& text, std::string_view name, const Arguments& arguments) {
   if (name == "startswith" || name == "endswith") {
     const List given = positional(arguments, {"affix", "start", "end"}, 1);
@@ -280,7 +280,7 @@ std::optional<Value> search(const std::string& text, std::string_view name, cons
   return {};
 }
 
-/// Methods that give a part of the text or other cases of its letters; nothing of other methods.
+/// Methods that give a part of the text, or change the case of its letters; nothing for other methods.
 std::optional<std::string> stripped_or_cased(const std::string& text, std::string_view name,
                                              const Arguments& arguments, Meter& meter) {
   if (name == "strip" || name == "lstrip" || name == "rstrip") {
@@ -308,7 +308,7 @@ Value text_method(const Value& self, std::string_view name, const Arguments& arg
     return self.is_safe() ? Value::safe(*std::move(made)) : Value::text(*std::move(made));
   if (auto answer = character_test(text, name, arguments)) return *std::move(answer);
   if (auto found = search(text, name, arguments)) return *std::move(found);
-  // What follows makes other texts, which a safe one would escape.
+  // The methods below make other texts, which a safe one would escape.
   if (self.is_safe())
     throw Trouble("the method " + quote_text(name) + " of a text marked safe is not supported");
   if (name == "split" || name == "rsplit") return split(text, arguments, name == "rsplit", meter);

@@ -6,7 +6,7 @@
 namespace crumb::text::chat {
 namespace {
 
-/// Jinja's, which templates of chats do not need.
+/// Jinja's names that chat templates do not need.
 constexpr std::array<std::string_view, 17> kOtherFilters = {
     "batch",     "center", "e",         "escape",   "filesizeformat", "forceescape",
     "groupby",   "pprint", "random",    "slice",    "striptags",      "truncate",

@@ -5,7 +5,7 @@
 namespace crumb::text::chat {
 namespace {
 
-/// Jinja's, which templates of chats do not need.
+/// Jinja's tags that chat templates do not need.
 constexpr std::array<std::string_view, 12> kOtherTags = {"autoescape", "block",  "call",    "extends",
                                                          "from",       "import", "include", "print",
                                                          "trans",      "with",   "debug",   "do"};

@@ -1,4 +1,4 @@
-// Reads a template into its nodes, by the grammar of Jinja 3 as far as chat_template.h says it.
+// Parses a template into nodes, by the grammar of Jinja 3 as far as chat_template.h supports it.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ inline Trouble not_supported(const std::string& what) { return Trouble(what + " 
 inline constexpr unsigned kMostNested = 100;  // calls of the parser inside each other
 inline constexpr unsigned kDeepestNode = 250;
 
-/// Of one template. Throws Trouble where it is none, or more than is supported; `line` is the line of the current token.
+/// Parses one template. Throws Trouble where it is malformed, or uses what is not supported. `line` is the
+/// line of the current token.
 class Parser {
  public:
   Parser(std::vector<Token> tokens, unsigned& line) : tokens_(std::move(tokens)), line_(line) {

@@ -12,7 +12,8 @@
 namespace crumb::text::chat {
 namespace {
 
-/// Digits as Python reads them, without what stands around and underscores between; nothing where they are none.
+/// Digits as Python reads them, without white space around and underscores between them; nothing where they
+/// are no number.
 std::optional<std::string> number_text(const std::string& text) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }) &&
       strip(text, true, true).find_first_not_of("+-_.0123456789abcdefABCDEFxXinfINFtyTY") !=

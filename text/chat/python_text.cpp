@@ -36,7 +36,7 @@ Utf8Character last_character(std::string_view text) {
   return first_character(text.substr(at));
 }
 
-/// The upper case of a letter that is more than one letter.
+/// The upper case of a letter whose upper case is several letters.
 std::string_view long_upper_case(char32_t c) {
   constexpr std::array<std::string_view, 7> kLigatures = {"FF", "FI", "FL", "FFI", "FFL", "ST", "ST"};
   if (c == 0xDF) return "SS";

@@ -120,7 +120,7 @@ Renderer::Flow Renderer::run_statement(const Node& node, Scope& scope) {
     }
     case NodeKind::kBreak: return Flow::kBreak;
     case NodeKind::kContinue: return Flow::kContinue;
-    default: break;  // what else there is stands inside of these
+    default: break;  // other kinds occur inside of these only
   }
   return Flow::kOn;
 }
@@ -148,7 +148,7 @@ Renderer::Flow Renderer::run_loop(const Node& node, Scope& scope) {
   Loop loop;
   loop.items = loop_items(node, scope);
   const Node& body = *node.parts[3];
-  bool any_ended = false;  // an iteration that was cut short does not count as one
+  bool any_ended = false;  // an iteration that ended early does not count as one
   for (; loop.index < loop.items.size(); ++loop.index) {
     Scope inside = enter(body.scope, &scope);
     *inside.find(kLoopSymbol) = Value::loop(&loop);

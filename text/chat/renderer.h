@@ -21,12 +21,12 @@ class Renderer {
   unsigned line() const { return line_; }
 
  private:
-  /// Of the interpreter's calls inside each other, all of which lie on the stack.
+  /// The most calls of the interpreter inside each other, which all use the stack.
   static constexpr unsigned kMostCalls = 500;
 
   enum class Flow { kOn, kBreak, kContinue };
 
-  /// The variables of a scope; what is missing is not set yet.
+  /// The variables of a scope; missing ones are not set yet.
   struct Scope {
     const ScopeNames* names = nullptr;
     Scope* outer = nullptr;
@@ -49,7 +49,7 @@ class Renderer {
   Flow run_set_block(const Node& node, Scope& scope);
   void write(const std::string& text);
   void assign(const Node& target, const Value& value, Scope& scope);
-  /// What a body writes, and how it ends.
+  /// The text that a body writes, and how the body ends.
   std::pair<std::string, Flow> captured(const Node& body, Scope& scope);
 
   // Expressions.
@@ -77,7 +77,7 @@ class Renderer {
   unsigned depth_ = 0;
   std::string* out_ = nullptr;
   Scope* root_ = nullptr;
-  std::deque<Pairs> namespaces_;  // which may hold each other
+  std::deque<Pairs> namespaces_;  // they may refer to each other
 };
 
 }  // namespace crumb::text::chat

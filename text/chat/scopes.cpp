@@ -1,6 +1,6 @@
-// Which names a scope has, as jinja2's compiler finds them (its idtracking): a name that a scope sets is its own from the
-// beginning, whether it is set yet or not; where it is read first, or set in one branch of an `if` only, it begins as what
-// it is outside.
+// Finds the names of each scope, as jinja2's compiler does (its idtracking): a name that a scope sets is the
+// scope's own from the beginning, whether it is set yet or not. Where it is read first, or is set in one
+// branch of an `if` only, it begins with its value outside.
 #include <set>
 #include <utility>
 
@@ -40,7 +40,7 @@ struct Symbols {
   }
 };
 
-/// Takes in what stands in a scope itself, not in the scopes inside.
+/// Visits what is in a scope itself, not in the scopes inside.
 class Visitor {
  public:
   explicit Visitor(Symbols& symbols) : symbols_(&symbols) {}
@@ -87,7 +87,7 @@ class Visitor {
     visit(parts[0].get());
     std::vector<Symbols> branches;
     branches.push_back(branch([&] { visit(parts[1].get()); }));
-    branches.push_back(branch([&] {  // all conditions but the first, each an `if` of its own
+    branches.push_back(branch([&] {  // all conditions but the first, each as an `if` of its own
       for (std::size_t i = 2; i + 1 < parts.size(); i += 2) {
         visit(parts[i].get());
         symbols_->join({branch([&] { visit(parts[i + 1].get()); }), *symbols_, *symbols_});

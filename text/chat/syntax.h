@@ -1,4 +1,4 @@
-// A template as it was read. What of Jinja is understood stands at chat_template.h.
+// The syntax tree of a template. chat_template.h says which part of Jinja is supported.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace crumb::text::chat {
 using Symbol = int;
 constexpr Symbol kLoopSymbol = 0;  // `loop`, in every template
 
-/// What a name of a scope is when the scope is entered.
+/// The value of a name when its scope is entered.
 enum class Load : std::uint8_t {
-  kParameter,  ///< given by whoever enters
-  kContext,    ///< what the caller of the template gave
-  kOuter,      ///< what it is in the scope around
+  kParameter,  ///< passed by the caller
+  kContext,    ///< a variable that the template is given
+  kOuter,      ///< its value in the scope around
   kMissing     ///< undefined until it is set
 };
 using ScopeNames = std::map<Symbol, Load>;
 
 struct Node {
   enum class Kind : std::uint8_t {
-    // Expressions, with the parts that they have; of calls, filters and tests the last names.size() arguments have names.
+    // Expressions, with their parts. The last names.size() arguments of calls, filters and tests have names.
     kConstant,   // value
     kName,       // symbol
     kAttribute,  // object, name
@@ -81,13 +81,13 @@ using NodeKind = Node::Kind;
 
 struct Syntax {
   std::unique_ptr<Node> body;
-  std::vector<std::string> names;  ///< of symbols
+  std::vector<std::string> names;  ///< by symbol
 };
 
-/// Throws Trouble, with `line` set to where.
+/// Throws Trouble, with `line` set to the line of the error.
 Syntax parse_template(std::string_view source, unsigned& line);
 
-/// Fills in the scopes below a body, and its own.
+/// Fills in the scope of a body, and those inside of it.
 void resolve_names(Node& body);
 
 }  // namespace crumb::text::chat

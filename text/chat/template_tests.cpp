@@ -1,4 +1,4 @@
-// What stands behind `is`.
+// Tests, which follow `is`.
 #include <algorithm>
 #include <array>
 

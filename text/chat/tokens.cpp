@@ -58,7 +58,7 @@ class Lexer {
     move(text.size() - strip(text, true, false).size());
   }
 
-  /// Data up to the next tag, and that tag.
+  /// Reads data up to the next tag, and that tag's beginning.
   void read_data() {
     std::size_t tag = at_;
     for (;; ++tag) {
@@ -86,14 +86,14 @@ class Lexer {
     if (sign == '-') {
       data = strip(data, false, true);
     } else if (sign != '+' && may_strip) {
-      const std::size_t line = data.rfind('\n') + 1;  // 0 where there is none
+      const std::size_t line = data.rfind('\n') + 1;  // 0 where the data has no line end
       if ((line > 0 || line_begins_) && strip(data.substr(line), true, false).empty())
         data = data.substr(0, line);
     }
     if (!data.empty()) add(Token::Kind::kData, std::string(data));
   }
 
-  /// What ends a tag whose last two characters are `close`, or nothing here.
+  /// Reads the end of a tag, whose last two characters are `close`; returns whether it is here.
   bool takes_end(std::string_view close, bool is_block) {
     const std::size_t before = at_;
     if (takes("-" + std::string(close))) {
@@ -109,7 +109,7 @@ class Lexer {
   }
 
   void skip_comment() {
-    const std::size_t begin = at_;  // one that begins where the template ends is none
+    const std::size_t begin = at_;  // one that begins where the template ends does not count
     while (at_ < source_.size()) {
       const std::size_t mark = std::min(source_.find_first_of("#-+", at_), source_.size());
       move(mark - at_);
@@ -161,7 +161,7 @@ class Lexer {
 
   void read_tag(bool is_block) {
     const std::string_view close = is_block ? "%}" : "}}";
-    std::string open;  // brackets that wait for their ends
+    std::string open;  // brackets that are not closed yet
     for (;;) {
       skip_space();
       if (at_ == source_.size()) return;
@@ -178,7 +178,8 @@ class Lexer {
 
   void add_end(bool is_block) { add(is_block ? Token::Kind::kBlockEnd : Token::Kind::kVariableEnd, {}); }
 
-  /// Digits with single underscores between them, from `from` on; `from` where there are none.
+  /// The end of the digits, with single underscores between them, from `from` on; `from` where there are
+  /// none.
   std::size_t digits(std::size_t from) const {
     std::size_t end = from;
     while (end < source_.size() &&
@@ -206,7 +207,7 @@ class Lexer {
       if (const char mark = to_lower(at(at_ + 1));
           at(at_) == '0' && (mark == 'x' || mark == 'o' || mark == 'b'))
         throw Trouble("integers with another base than 10 are not supported");
-      if (at(at_) == '0') {  // 0 and 00, nothing else begins with it
+      if (at(at_) == '0') {  // 0 and 00; no other number begins with 0
         end = at_;
         while (at(end) == '0' || (at(end) == '_' && at(end + 1) == '0')) ++end;
       }
@@ -241,7 +242,7 @@ class Lexer {
     return true;
   }
 
-  /// Python's escapes.
+  /// Resolves Python's escapes.
   static std::string unescaped(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {

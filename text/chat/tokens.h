@@ -1,4 +1,4 @@
-// A template's text as tokens: what stands between tags, and what stands in them.
+// The tokens of a template: the text between tags, and the tokens inside of tags.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct Token {
   std::string text;  ///< of a string, without quotes and escapes
 };
 
-/// As jinja2's lexer with trim_blocks and lstrip_blocks: a line end right behind a block or a comment goes, and so does
-/// the white space before them on their line; - strips, + keeps. Line ends become \n, and one at the end goes. The last
-/// token is kEnd. Throws Trouble, with `line` set to where.
+/// As jinja2's lexer with trim_blocks and lstrip_blocks: removes a line end right behind a block or a
+/// comment, and the white space before them on their line; - strips, + keeps. Line ends become \n, and one at
+/// the end is removed. The last token is kEnd. Throws Trouble, with `line` set to the line of the error.
 std::vector<Token> read_tokens(std::string_view source, unsigned& line);
 
 }  // namespace crumb::text::chat

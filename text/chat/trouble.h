@@ -1,4 +1,4 @@
-// What goes wrong while a template is read or rendered, before it is known where.
+// An error in a template whose line is not known yet.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ struct Trouble : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What a template may cost: steps of the interpreter, and bytes and elements that it makes. Both hold for templates that
-/// are hostile: one for time, and with it for memory.
+/// Bounds what a template may cost: steps of the interpreter, and bytes and elements that it makes. This
+/// protects the time and the memory from hostile templates.
 class Meter {
  public:
   explicit Meter(std::uint64_t limit) : left_(limit) {}
@@ -21,7 +21,7 @@ class Meter {
     if (cost > left_) throw Trouble("the template takes more steps or makes more text than it may");
     left_ -= cost;
   }
-  /// Text is cheaper than steps.
+  /// Text costs less than steps.
   void spend_text(std::uint64_t bytes) { spend(bytes / 8 + 1); }
 
  private:

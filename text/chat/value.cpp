@@ -297,7 +297,7 @@ bool contains(const Value& b, const Value& a, Meter& meter) {
     return b.as_text().find(a.as_text()) != std::string::npos;
   }
   if (b.is(Kind::kDict)) return find(b.entries(), a, meter) != nullptr;
-  if (b.is(Kind::kIterator)) {  // which stays behind what was found
+  if (b.is(Kind::kIterator)) {  // whose rest follows the element that was found
     Iterator& walk = b.iterator();
     while (walk.next < walk.items.size())
       if (equal(walk.items[walk.next++], a, meter)) return true;

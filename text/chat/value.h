@@ -1,5 +1,5 @@
-// Values of templates: Python's, as far as templates make them. They never change, but for namespaces and for iterators,
-// which can be walked once.
+// Values of templates: Python's, as far as templates use them. They are immutable, except for namespaces and
+// for iterators, which can be walked once.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class Kind : std::uint8_t {
   kList,
   kTuple,
   kRange,
-  kView,      ///< what a dict's keys(), values() and items() are
+  kView,      ///< the result of a dict's keys(), values() or items()
   kIterator,  ///< of map, select, reverse and others
   kDict,
   kNamespace,
@@ -45,7 +45,7 @@ struct Method;
 
 class Value {
  public:
-  /// Values inside each other: what is deeper is refused.
+  /// The most values inside each other; deeper ones are refused.
   static constexpr unsigned kMostDepth = 100;
 
   Value() = default;  // undefined
@@ -55,15 +55,15 @@ class Value {
   static Value integer(std::int64_t value);
   static Value real(double value);
   static Value text(std::string text);
-  /// What the filter `safe` makes of a text.
+  /// The text marked safe, as by the filter `safe`.
   static Value safe(std::string text);
   /// kList, kTuple, kRange, kView or kIterator. Throws Trouble where it is nested too deep.
   static Value sequence(Kind kind, List items);
-  /// Keys are different from each other.
+  /// Precondition: the keys differ.
   static Value dict(Pairs entries);
   static Value method(Value self, std::string_view name);
   static Value function(int number);
-  /// These three do not own what they name.
+  /// These three do not own what they point to.
   static Value name_space(Pairs* attributes);
   static Value macro(const Node* node);
   static Value loop(Loop* loop);
@@ -72,12 +72,12 @@ class Value {
   bool is(Kind kind) const { return kind_ == kind; }
   bool is_safe() const { return safe_; }
   bool as_boolean() const { return number_ != 0; }
-  /// Of kInt and kBool.
+  /// For kInt and kBool.
   std::int64_t as_integer() const { return number_; }
   double as_real() const { return real_; }
-  /// Of kString; of kUndefined, what is undefined, or nothing.
+  /// For kString; for kUndefined the description of what is undefined, or nothing.
   const std::string& as_text() const;
-  /// Of kList, kTuple, kRange, kView.
+  /// For kList, kTuple, kRange, kView.
   const List& items() const { return *static_cast<const List*>(held_.get()); }
   Iterator& iterator() const { return *static_cast<Iterator*>(held_.get()); }
   const Pairs& entries() const { return *static_cast<const Pairs*>(held_.get()); }
@@ -85,7 +85,7 @@ class Value {
   const Method& as_method() const { return *static_cast<const Method*>(held_.get()); }
   const Node& as_macro() const { return *static_cast<const Node*>(held_.get()); }
   Loop& as_loop() const { return *static_cast<Loop*>(held_.get()); }
-  /// The same object, as Python's `is` has it.
+  /// Whether both are one object, as for Python's `is`.
   bool is_same(const Value& other) const;
 
   bool is_number() const { return kind_ == Kind::kInt || kind_ == Kind::kFloat || kind_ == Kind::kBool; }
@@ -112,7 +112,7 @@ struct Method {
   std::string name;
 };
 
-/// What `loop` is while a loop runs.
+/// The value of `loop` while a loop runs.
 struct Loop {
   List items;
   std::size_t index = 0;
@@ -128,7 +128,7 @@ std::string str(const Value& value, Meter& meter);
 std::string repr(const Value& value, Meter& meter);
 
 bool equal(const Value& a, const Value& b, Meter& meter);
-/// a < b; Trouble where the two have no order.
+/// a < b. Throws Trouble where the two have no order.
 bool less(const Value& a, const Value& b, Meter& meter);
 /// a in b.
 bool contains(const Value& b, const Value& a, Meter& meter);
@@ -136,16 +136,17 @@ bool contains(const Value& b, const Value& a, Meter& meter);
 /// Python's len(); nothing where it has none.
 std::optional<std::size_t> length(const Value& value);
 
-/// What a loop over the value sees; Trouble where it is no iterable. An iterator is at its end then.
+/// The elements that a loop over the value sees. Throws Trouble where it is not iterable. An iterator is at
+/// its end afterwards.
 List elements(const Value& value, Meter& meter);
 
-/// Null where the key is missing. Trouble where it cannot be a key.
+/// Null where the key is missing. Throws Trouble where it cannot be a key.
 const Value* find(const Pairs& entries, const Value& key, Meter& meter);
 const Value* find(const Pairs& entries, std::string_view key, Meter& meter);
-/// Adds, or replaces what is there.
+/// Adds the entry, or replaces the value of its key.
 void put(Pairs& entries, Value key, Value value, Meter& meter);
 
-/// Python's json.dumps, as `transformers` gives it to templates.
+/// The style of json.dumps, as `transformers` passes it to templates.
 struct JsonStyle {
   std::optional<std::string> indent;  ///< for each level
   std::string between = ", ", after_key = ": ";

@@ -1,9 +1,9 @@
-// SentencePiece's table of characters (precompiled_charsmap): what sequences of bytes become.
+// SentencePiece's table of characters (precompiled_charsmap): which sequences of bytes become which texts.
 //
-// The bytes are the size of a trie (four bytes, little-endian), the trie, and the texts that it leads to, each with a zero
-// behind it. The trie is a double array of units of four bytes (darts-clone): from a unit's place, its offset and the next
-// byte of the key, exclusive-or, give the next unit's place; that unit's label must be the byte. A unit with the leaf bit
-// has a value, where a text begins, at its place xor its offset.
+// The bytes are the size of a trie (four bytes, little-endian), the trie, and its texts, each ended by a zero
+// byte. The trie is a double array of units of four bytes (darts-clone): the exclusive-or of a unit's index,
+// its offset and the next byte of the key is the index of the next unit, whose label must be the byte. A unit
+// with the leaf bit has a value, the offset of a text, at the exclusive-or of its index and its offset.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class CharsMap {
   /// A Failure where the bytes are no such table. An empty table changes nothing.
   static Result<CharsMap> parse(std::string_view bytes);
 
-  /// Of the sequences that the text begins with, the longest (or the shortest): its bytes, and what it becomes.
+  /// The longest (or the shortest) sequence that the text begins with: its bytes, and what it becomes.
   std::optional<std::pair<std::size_t, std::string_view>> longest(std::string_view text) const {
     return find(text, true);
   }
@@ -30,8 +30,9 @@ class CharsMap {
     return find(text, false);
   }
 
-  /// As `tokenizers` applies it (its normalizer Precompiled): to whole grapheme clusters of less than six bytes, by the
-  /// shortest sequence that one begins with, else to each character. Precondition: the text is UTF-8.
+  /// Applies the table as `tokenizers` does (its normalizer Precompiled): to whole grapheme clusters of fewer
+  /// than six bytes, by the shortest sequence that a cluster begins with, else to each character.
+  /// Precondition: the text is UTF-8.
   std::string by_graphemes(std::string_view text) const;
 
  private:
@@ -41,7 +42,7 @@ class CharsMap {
   std::string texts_;
 };
 
-/// The bytes that base64 stands for; nothing where it is none.
+/// The decoded bytes; nothing where the text is no base64.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace crumb::text

@@ -37,7 +37,7 @@ class Stage : public TokenSink {
   Next next_;
 };
 
-/// A stage that sees whole tokens.
+/// A stage that takes whole tokens.
 class TokenStage : public Stage {
  public:
   using Stage::Stage;
@@ -78,7 +78,7 @@ class Fuse : public Stage {
   }
 };
 
-/// Bytes of all tokens are one text, in which ill-formed ones become U+FFFD.
+/// The bytes of all tokens are one text; ill-formed ones become U+FFFD.
 class Bytes : public TokenStage {
  public:
   using TokenStage::TokenStage;
@@ -95,7 +95,7 @@ class Bytes : public TokenStage {
   }
 
  private:
-  /// Whether more bytes may make a character of these: less than four, of which the first asks for more.
+  /// Whether more bytes may complete a character: there are fewer than four, and the first one asks for more.
   static bool may_grow(std::string_view bytes) {
     for (const char* const end : {"\x80", "\x80\x80", "\x80\x80\x80", "\xBF", "\xBF\xBF", "\xBF\xBF\xBF"}) {
       if (utf8_character(std::string(bytes) + end) > bytes.size()) return true;
@@ -119,7 +119,7 @@ class Bytes : public TokenStage {
   std::string bytes_;  // less than a character between tokens
 };
 
-/// Tokens such as <0x0A> are bytes; a run of them is a text, or one U+FFFD for each where it is ill-formed.
+/// Tokens such as <0x0A> are bytes. A run of them is a text, or a U+FFFD for each where it is ill-formed.
 class ByteFallback : public TokenStage {
  public:
   using TokenStage::TokenStage;
@@ -155,7 +155,7 @@ class ByteFallback : public TokenStage {
   std::string run_;
 };
 
-/// Its character becomes a space, or nothing in the first token where the pre-tokenizer put one there.
+/// Its character becomes a space, or nothing in the first token where the pre-tokenizer added it.
 class Spaces : public Stage {
  public:
   Spaces(Next next, const Metaspace& meta)
@@ -173,7 +173,7 @@ class Spaces : public Stage {
   bool drops_;
 };
 
-/// A regular expression sees a whole token.
+/// Replaces matches of a regular expression, each in one token.
 class ReplaceMatches : public TokenStage {
  public:
   ReplaceMatches(Next next, Pattern pattern, std::string by)
@@ -187,7 +187,7 @@ class ReplaceMatches : public TokenStage {
   std::string by_;
 };
 
-/// A text is searched for as its characters come: only what it may begin with is held back.
+/// Replaces a text as its characters come: only what may be its beginning is held back.
 class ReplaceText : public Stage {
  public:
   ReplaceText(Next next, std::string text, std::string by)
@@ -213,7 +213,7 @@ class ReplaceText : public Stage {
   }
 
  private:
-  /// How much of the end of `rest` is a beginning of the text.
+  /// How many bytes at the end of `rest` are a beginning of the text.
   std::size_t beginning(std::string_view rest) const {
     std::size_t size = std::min(text_.size() - 1, rest.size());
     while (size > 0 && !text_.starts_with(rest.substr(rest.size() - size))) --size;
@@ -223,7 +223,7 @@ class ReplaceText : public Stage {
   std::string text_, by_, held_;
 };
 
-/// Up to `left` of a character go from a token's beginning, up to `right` from its end.
+/// Removes up to `left` of a character from a token's beginning, and up to `right` from its end.
 class StripStage : public Stage {
  public:
   StripStage(Next next, std::string content, std::size_t left, std::size_t right)
@@ -254,11 +254,11 @@ class StripStage : public Stage {
  private:
   std::string content_;
   std::size_t left_, right_;
-  std::size_t begun_ = 0;  // how many have gone; left_ behind another character
+  std::size_t begun_ = 0;  // how many were removed; left_ behind another character
   std::size_t held_ = 0;   // how many wait for the token's end
 };
 
-/// The suffix of words is a space, but none at the end of the text.
+/// The suffix of words becomes a space, but not at the end of the text.
 class WordEnds : public TokenStage {
  public:
   WordEnds(Next next, const std::string& suffix)
@@ -279,7 +279,7 @@ class WordEnds : public TokenStage {
   std::optional<std::string> held_;
 };
 
-/// WordPiece's tokens: a space before each but the first and those that go on, and none before punctuation.
+/// WordPiece's tokens: a space before each except the first, continuations and punctuation.
 class Pieces : public TokenStage {
  public:
   Pieces(Next next, std::string prefix, bool cleans_up)

@@ -1,9 +1,11 @@
-// Tokens back to text: the decoders of a tokenizer.json, each a stage through which tokens pass one by one. A stage holds
-// back what later tokens may still change, and nothing else; the text of all ids is what has come out when it is finished.
+// Tokens back to text: the decoders of a tokenizer.json, each a stage that tokens pass one by one. A stage
+// holds back what later tokens may still change, and nothing else; the text of all ids is complete when the
+// stage is finished.
 //
 //   Sequence Fuse ByteLevel Metaspace ByteFallback Replace Strip BPEDecoder WordPiece
 //
-// Without a decoder tokens are words, with a space between them. What is none of these is refused by its name and place.
+// Without a decoder tokens are words, with a space between them. Other decoders are refused, with their name
+// and where they are in the file.
 #pragma once
 
 #include <functional>
@@ -14,7 +16,7 @@
 
 namespace crumb::text {
 
-/// Takes tokens, each as any number of parts and its end.
+/// Takes tokens, each as any number of parts and an end.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -25,7 +27,7 @@ class TokenSink {
   virtual void finish() = 0;
 };
 
-/// A new stage (or stages) in front of the given one.
+/// Makes a stage (or several) in front of the given one.
 using Decoder = std::function<std::unique_ptr<TokenSink>(std::unique_ptr<TokenSink> next)>;
 
 Decoder read_decoder(const JsonPlace& place);

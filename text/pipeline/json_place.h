@@ -1,4 +1,4 @@
-// A value of a JSON file and where it stands, so that messages can say so.
+// A value of a JSON file and its path, for messages.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ class JsonPlace {
 
   /// A member; null where there is none. Throws Error where this is no object.
   JsonPlace at(const char* key) const;
-  /// The elements of a member that is a list; Error where it is none.
+  /// The elements of a member that is a list. Throws Error where it is none.
   std::vector<JsonPlace> list(const char* key) const;
   std::string string(const char* key) const;
   std::optional<std::string> optional_string(const char* key) const;

@@ -21,7 +21,7 @@ Behavior read_behavior(const JsonPlace& place, const std::string& name) {
   throw place.refuse("the behavior " + name);
 }
 
-/// Stretches joined or left out as a behavior says.
+/// Joins or drops stretches by the behavior.
 std::vector<Stretch> arrange(std::vector<Stretch> stretches, Behavior behavior) {
   std::vector<Stretch> out;
   bool previous = false;
@@ -72,7 +72,7 @@ PreTokenizer split_by(const Cut& cut, Behavior behavior) {
   };
 }
 
-/// Every character that `is` holds for is a match of its own.
+/// Every character for which `is` holds is a match of its own.
 Cut cut_characters(const std::function<bool(char32_t)>& is) {
   return [is](std::string_view text) {
     std::vector<Stretch> out;

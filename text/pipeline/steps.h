@@ -1,9 +1,10 @@
-// The steps of a tokenizer.json around its model, each read from its description. What is none of these is refused by
-// its name and place.
+// The steps of a tokenizer.json before and after its model, each read from its description. Other steps are
+// refused, with their name and where they are in the file.
 //
-//   normalizers       Sequence Prepend Replace NFC NFD NFKC NFKD Lowercase StripAccents Strip ByteLevel BertNormalizer
-//                     Precompiled
-//   pre-tokenizers    Sequence ByteLevel Split Digits Metaspace Punctuation Whitespace WhitespaceSplit BertPreTokenizer
+//   normalizers       Sequence Prepend Replace NFC NFD NFKC NFKD Lowercase StripAccents Strip ByteLevel
+//                     BertNormalizer Precompiled
+//   pre-tokenizers    Sequence ByteLevel Split Digits Metaspace Punctuation Whitespace WhitespaceSplit
+//                     BertPreTokenizer
 //   post-processors   Sequence TemplateProcessing RobertaProcessing BertProcessing ByteLevel
 #pragma once
 
@@ -19,14 +20,14 @@ namespace crumb::text {
 
 using Normalizer = std::function<std::string(std::string)>;
 
-/// A part of the text that the model sees alone.
+/// A part of the text that the model tokenizes alone.
 struct Part {
   std::string text;
   bool first = false;  ///< it begins where the whole text began
 };
 using PreTokenizer = std::function<std::vector<Part>(std::vector<Part>)>;
 
-/// What stands around a text's ids.
+/// The tokens around a text's ids.
 struct Frame {
   std::vector<TokenId> before, after;
 };

@@ -64,7 +64,7 @@ struct Compiled {
 
 class Pattern::Code {
  public:
-  /// `anchored` matches only where it is asked.
+  /// `anchored` matches at the start offset only.
   Code(pcre2_code* anywhere, pcre2_code* anchored) : anywhere_(anywhere), anchored_(anchored) {}
 
   /// Searches one text from left to right.
@@ -80,8 +80,9 @@ class Pattern::Code {
       pcre2_set_heap_limit(context_.get(), kMostHeapKib);
     }
 
-    /// The next match from a byte on; false where there is none. Machine code counts steps anew at every place, so what
-    /// takes more than the free ones at one is looked for place by place.
+    /// The next match from a byte on; false where there is none. Compiled patterns count their steps from
+    /// zero at every position, so a search that exceeds the free steps at one is repeated position by
+    /// position.
     bool find(std::size_t from, const std::string& expression) {
       const int found = match(code_.anywhere_, from, kFreeSteps);
       if (found != PCRE2_ERROR_MATCHLIMIT) return take(found, expression);
@@ -103,7 +104,8 @@ class Pattern::Code {
       };
       const int found = run();
       if (found != PCRE2_ERROR_JIT_STACKLIMIT || stack_) return found;
-      stack_.reset(pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr));  // what most do without
+      // The stack that is enough for most.
+      stack_.reset(pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr));
       if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
       return stack_ ? run() : found;
     }

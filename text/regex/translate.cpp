@@ -10,7 +10,7 @@
 namespace crumb::text {
 namespace {
 
-/// What Oniguruma's names of properties are called in PCRE2; all others are taken for scripts.
+/// Oniguruma's names of properties in PCRE2; all other names are taken for scripts.
 constexpr auto kPropertyNames = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"alphabetic", "Alphabetic"},
     {"alpha", "Alphabetic"},
@@ -146,7 +146,7 @@ class Translator {
     }
   }
 
-  /// Behind a brace: a quantifier, or the brace itself.
+  /// Translates what follows a brace: a quantifier, or the brace itself.
   void interval() {
     std::size_t end = 0;
     while (end < rest_.size() && (std::isdigit(static_cast<unsigned char>(rest_[end])) || rest_[end] == ','))

@@ -5,8 +5,8 @@
 //   (?m:...)                (?s:...): the dot that takes line ends; ^ and $ are those of lines in both
 //   {,n}, \v, \uHHHH        {0,n}, \x{b}, \x{HHHH}
 //
-// Refused: back references and calls, named groups, \b \B \K \G \R \X, {n}? and {n,m}+ (other quantifiers in PCRE2),
-// POSIX brackets, classes inside classes and &&, verbs (*...), the flag x.
+// Refused: back references and calls, named groups, \b \B \K \G \R \X, {n}? and {n,m}+ (other quantifiers in
+// PCRE2), POSIX brackets, classes inside classes and &&, verbs (*...), the flag x.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Byte pair encoding: a piece of text is split into characters, and neighbours are merged, those of the lowest rank first
-// and from the left, until no merge is left.
+// Byte pair encoding: splits a piece of text into characters and merges neighbours, those of the lowest rank
+// first and from the left, until no merge is left.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,12 @@ class Bpe {
     bool ignore_merges = false;     ///< a piece that is a token is that token
   };
 
-  /// `merges`: pairs in the order of their ranks. A Failure where a part or what it merges to is no token.
+  /// `merges`: pairs in the order of their ranks. A Failure where a part, or what two parts merge to, is no
+  /// token.
   static Result<Bpe> make(TokenTable tokens, const std::vector<std::pair<std::string, std::string>>& merges,
                           Options options);
 
-  /// Appends the ids of a piece, in a time of n log n. An unknown character without a token for it is left out.
+  /// Appends the ids of a piece, in O(n log n). An unknown character without a token for it is left out.
   void encode(std::string_view piece, std::vector<TokenId>& ids) const;
 
   const TokenTable& tokens() const { return tokens_; }

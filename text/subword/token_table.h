@@ -12,7 +12,7 @@
 
 namespace crumb::text {
 
-/// Of two tokens with one text the later wins, of two with one id too.
+/// Of two tokens with the same text, or the same id, the later one wins.
 class TokenTable {
  public:
   TokenTable() = default;
@@ -37,7 +37,7 @@ class TokenTable {
     return entry == tokens_.end() ? nullptr : entry->second;
   }
 
-  /// visit(token, id), in no order.
+  /// Calls visit(token, id) for each, in no order.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const auto& [token, id] : ids_) visit(token, id);
@@ -53,11 +53,11 @@ class TokenTable {
     std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
   };
   std::unordered_map<std::string, TokenId, Hash, std::equal_to<>> ids_;
-  std::unordered_map<TokenId, const std::string*> tokens_;  // nodes of ids_, which stay where they are
+  std::unordered_map<TokenId, const std::string*> tokens_;  // nodes of ids_, whose addresses do not change
   TokenId largest_ = -1;
 };
 
-/// The id of "<0x0A>" and the like, where the table has it.
+/// The id of the token for a byte, "<0x0A>" and the like, where the table has it.
 std::optional<TokenId> find_byte(const TokenTable& tokens, unsigned char byte);
 
 }  // namespace crumb::text

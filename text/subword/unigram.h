@@ -1,6 +1,6 @@
-// Unigram: of all ways to cover a text with tokens, that of the greatest sum of scores. A character that no token covers
-// alone is unknown, at the least score less 10; unknown ones in a row are one token, or the tokens of their bytes. Sums are
-// in double precision, as `tokenizers` has it.
+// Unigram: of all ways to cover a text with tokens, the one with the greatest sum of scores. A character that
+// no token covers alone is unknown, with the least score minus 10; unknown ones in a row are one token, or
+// the tokens of their bytes. Sums are in double precision, as in `tokenizers`.
 #pragma once
 
 #include <array>
@@ -20,12 +20,13 @@ class Unigram {
     std::optional<std::size_t> unknown;  ///< an index into the vocabulary
     bool byte_fallback = false;
     bool single_precision =
-        false;  ///< sums of scores as SentencePiece rounds them, which decides between equal ones
+        /// Whether sums of scores are rounded as SentencePiece rounds them, which decides between equal ones.
+        false;
   };
-  /// Tokens and scores; an index is an id. A token whose score is minus infinity is never found in a text.
+  /// Tokens and scores; the index is the id. A token whose score is minus infinity is never found in a text.
   static Result<Unigram> make(const std::vector<std::pair<std::string, double>>& vocabulary, Options options);
 
-  /// Appends the ids of a text. Throws Error where a character is unknown and nothing stands for it.
+  /// Appends the ids of a text. Throws Error where a character is unknown and no token stands for it.
   void encode(std::string_view text, std::vector<TokenId>& ids) const;
 
   const TokenTable& tokens() const { return tokens_; }

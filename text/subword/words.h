@@ -1,4 +1,4 @@
-// WordPiece (text/wordpiece.h) as a model beside BPE and Unigram: on words in UTF-8, with tokens by id.
+// WordPiece (text/wordpiece.h) as a subword model like BPE and Unigram: on words in UTF-8, with tokens by id.
 #pragma once
 
 #include <string_view>
