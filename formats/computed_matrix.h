@@ -1,5 +1,6 @@
-// A tensor that no storage holds: a matrix whose values are computed from several, as in checkpoints that others quantized
-// (formats/checkpoint/quantized). formats/checkpoint/tensor_reader.h reads it like any other, a tile at a time.
+// A tensor without a storage of its own: a matrix whose values are computed from several tensors, as in
+// checkpoints that other tools quantized (formats/checkpoint/quantized). formats/checkpoint/tensor_reader.h
+// reads it like any other, a tile at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,9 @@ class ComputedMatrix {
  public:
   virtual ~ComputedMatrix() = default;
 
-  /// The tile's values, row-major: out.size() is tile.size(). Tiles lie inside, and begin at columns that
-  /// are multiples of kTileStep, where they have several rows at such rows too. A Failure says what was wrong with the bytes.
+  /// Reads the tile's values, row-major; out.size() is tile.size(). Tiles are inside the matrix and begin at
+  /// columns that are multiples of kTileStep; where they have several rows, at such rows too. A Failure says
+  /// what was wrong with the bytes.
   virtual Status read(const MatrixTile& tile, std::span<float> out) const = 0;
 
   static constexpr std::uint64_t kTileStep = 32;

@@ -79,8 +79,8 @@ __attribute__((target("avx2,f16c"))) void widen_halves_avx2(std::span<const std:
 }
 #endif
 
-/// Rounded to nearest even; a NaN keeps its sign and the upper 22 bits below the quiet bit, which is set, whatever the
-/// processor does.
+/// Rounded to nearest even; a NaN keeps its sign and the upper 22 bits below the quiet bit, which is set,
+/// whatever the processor does.
 float narrowed(double value) {
   if (!std::isnan(value)) return static_cast<float>(value);
   const auto bits = std::bit_cast<std::uint64_t>(value);

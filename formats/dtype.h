@@ -110,7 +110,7 @@ std::string shape_text(std::span<const std::uint64_t> shape);
 void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::uint64_t begin,
                     std::span<float> out);
 
-/// The whole tensor: out.size() elements from its start.
+/// Decodes the first out.size() elements of the tensor.
 inline void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::span<float> out) {
   widen_to_float(dtype, tensor, 0, out);
 }

@@ -40,24 +40,26 @@ struct TensorPlace {
   std::uint64_t skip = 0;              ///< bytes of the decoded storage before its element 0 (an .npy header)
   std::optional<std::uint32_t> crc;    ///< zlib's CRC-32 of the decoded storage, where it may be relied on
 
-  // What GGUF does to a model's tensors. Only of storages that are kPlain or kGgmlBlocks, row-major, without first, skip
-  // and crc.
+  // What GGUF does to a model's tensors. Only of storages that are kPlain or kGgmlBlocks, row-major, without
+  // first, skip and crc.
   const GgmlType* blocks = nullptr;  ///< of kGgmlBlocks
   float block_scale = 1;             ///< of NVFP4: by it the scale of every block is multiplied first
-  /// Rows come in groups of this many (an even number, which divides theirs), and the two halves of a group are stored
-  /// interleaved: rows b and n/2 + b of a group are its stored rows 2b and 2b + 1. 0: rows are stored in order. A row is
-  /// an element of a vector, else the innermost axis.
+  /// Rows come in groups of this many (an even number, which divides theirs), and the two halves of a group
+  /// are stored interleaved: rows b and n/2 + b of a group are its stored rows 2b and 2b + 1. 0: rows are
+  /// stored in order. A row is an element of a vector, else the innermost axis.
   std::uint64_t interleaved_rows = 0;
   float added = 0;  ///< to every element of an F32 tensor that was decoded
 
-  /// Of kComputed, a matrix of F32, F16 or BF16, whose values it gives are of that type: its columns are the last axis, its
-  /// rows all others. `stored` is then what its parts take, and nothing else of the above counts.
+  /// Of kComputed, a matrix of F32, F16 or BF16, whose values it gives are of that type: its columns are the
+  /// last axis, its rows all others. `stored` is then what its parts take, and nothing else of the above
+  /// counts.
   std::shared_ptr<const ComputedMatrix> computed;
   /// Of kAffine, the codes; `offset` and `stored` are theirs, and nothing else of the above counts.
   std::shared_ptr<const AffineCodes> affine;
 };
 
-/// Where rows interleaved in groups of n (TensorPlace::interleaved_rows) are stored: the stored row of a tensor's row ...
+/// Where rows interleaved in groups of n (TensorPlace::interleaved_rows) are stored: the stored row of a
+/// tensor's row ...
 constexpr std::uint64_t interleaved_row(std::uint64_t row, std::uint64_t n) {
   const std::uint64_t in_group = row % n;
   return row - in_group + (in_group < n / 2 ? 2 * in_group : 2 * (in_group - n / 2) + 1);
@@ -77,9 +79,9 @@ struct StoredTensor {
   std::string file;  ///< where not in the file that was read: a plain path relative to its folder
 };
 
-/// Integers that stand for floats, (code - zero point) * scale, as in a quantized tensor of PyTorch. As it computes: with one
-/// scale the product is that of two float32, with scales of channels it is rounded once to float32, unless their zero points are
-/// floats, with which all is float32.
+/// Integers that stand for floats, (code - zero point) * scale, as in a quantized tensor of PyTorch. As it
+/// computes: with one scale the product is that of two float32, with scales of channels it is rounded once to
+/// float32, unless their zero points are floats, with which all is float32.
 struct AffineCodes {
   StoredTensor codes;  ///< of the same shape, in the same file: U8, I8 or I32
   float scale = 1;
@@ -96,7 +98,8 @@ struct SkippedEntry {
   std::string what;  ///< "optimizer state (12 tensors)", "an integer", "a string"
 };
 
-/// A tensor as a matrix: its columns are the last axis, its rows all others. No product of a tensor's sizes overflows.
+/// A tensor as a matrix: its columns are the last axis, its rows all others. No product of a tensor's sizes
+/// overflows.
 inline std::uint64_t matrix_cols(const std::vector<std::uint64_t>& shape) {
   return shape.empty() ? 1 : shape.back();
 }

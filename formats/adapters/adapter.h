@@ -1,4 +1,4 @@
-// Low-rank adapters (LoRA): what a file of one says, whatever its format. formats/adapters/read_adapter.h reads either.
+// Low-rank adapters (LoRA), whatever their file format. formats/adapters/read_adapter.h reads either format.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace crumb {
 
-/// What one linear layer computes with it: y = x W^T + scale * (x down^T) up^T.
+/// The update of one linear layer: y = x W^T + scale * (x down^T) up^T.
 struct LowRankUpdate {
-  /// The layer's name, as the checkpoint has it; its matrix W [out, in] is "MODULE.weight". (A line that begins with this
-  /// member's name and a semicolon would be a directive to C++20.)
+  /// The layer's name, as the checkpoint has it; its matrix W [out, in] is "MODULE.weight". (A line that
+  /// begins with this member's name and a semicolon would be a directive to C++20.)
   std::string module;
   std::size_t rank = 0, in = 0, out = 0;
   std::vector<float> down;  ///< [rank, in], PEFT's lora_A
@@ -21,14 +21,15 @@ struct LowRankUpdate {
 };
 
 struct Adapter {
-  std::string base;                    ///< the model that the file says it belongs to, or empty
-  std::vector<LowRankUpdate> updates;  ///< sorted by module, each once; at least one in what was read
+  std::string base;                    ///< the model that the file names as its base, or empty
+  std::vector<LowRankUpdate> updates;  ///< sorted by module, each once; what was read has at least one
 
   bool operator==(const Adapter&) const = default;
 };
 
-/// What a reader gives and a writer takes: updates that are sorted and each there once, names that are UTF-8 and not
-/// empty, sizes above 0 that the matrices have, finite numbers. Throws Error that names the module.
+/// Checks what a reader returns and a writer takes: updates are sorted and each occurs once, names are UTF-8
+/// and not empty, sizes are above 0 and those of the matrices, numbers are finite. Throws Error, which names
+/// the module.
 void check_adapter(const Adapter& adapter);
 
 }  // namespace crumb

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 float scale_of(float alpha, std::size_t rank) { return alpha / static_cast<float>(rank); }
 
-/// Whether llama.cpp can have that alpha: 0 means something else there, and what is near 0 leaves no scale to others.
+/// Whether llama.cpp can have that alpha: 0 means something else there, and what is near 0 leaves no scale to
+/// others.
 bool is_alpha(float alpha) { return std::isnormal(alpha); }
 
 /// The alphas that give a scale, as near as float32 comes to them: the whole number first.
@@ -33,7 +34,8 @@ std::array<float, 4> alphas_of(float scale, std::size_t rank) {
           std::nextafter(nearest, kEnd)};
 }
 
-/// The alpha that gives most updates their very scale; of several the largest, so that what it leaves is small.
+/// The alpha that gives most updates their very scale; of several the largest, so that what it leaves is
+/// small.
 float common_alpha(const Adapter& adapter) {
   std::map<std::pair<float, std::size_t>, std::size_t> counts;  // of each scale and rank
   for (const LowRankUpdate& update : adapter.updates) ++counts[{update.scale, update.rank}];

@@ -1,17 +1,19 @@
-// Low-rank adapters in a folder as the `peft` package (0.21) writes and reads them:
+// Low-rank adapters in a folder, as the `peft` package (0.21) writes and reads them:
 //
 //   adapter_config.json         peft_type "LORA", r, lora_alpha, use_rslora, rank_pattern, alpha_pattern, ...
-//   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight [rank, in], ....lora_B.weight [out, rank], in F32,
-//                               F16 or BF16; with ".default" before ".weight" from older versions
+//   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight [rank, in], ....lora_B.weight [out,
+//                               rank], in F32, F16 or BF16; with ".default" before ".weight" from older
+//                               versions
 //
-// The scale is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora. In rank_pattern and alpha_pattern stand modules with
-// an r or lora_alpha of their own: the first key in the file's order, taken for a regular expression, that matches the
-// whole name or all that follows one of its dots; else the key that is the name itself.
+// The scale is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora. rank_pattern and alpha_pattern give
+// modules an r or lora_alpha of their own: by the first key in the file's order that, as a regular
+// expression, matches the whole name or all that follows one of its dots; else by the key that is the name
+// itself.
 //
-// Not read, and refused by name: everything that computes something else than W x + scale up (down x) (DoRA, QA-LoRA,
-// activated LoRA, ...), initializations that change the base's weights, matrices that lie transposed in the base, biases,
-// modules that are saved whole, embeddings. Where target_modules and its like point is not asked: what has tensors is
-// adapted.
+// Refused by name: everything that computes something else than W x + scale up (down x) (DoRA, QA-LoRA,
+// activated LoRA, ...), initializations that change the base's weights, matrices that are transposed in the
+// base, biases, modules that are saved whole, embeddings. target_modules and similar fields are ignored:
+// modules that have tensors are adapted.
 #pragma once
 
 #include <filesystem>
@@ -31,7 +33,7 @@ inline constexpr const char* kPeftTensors = "adapter_model.safetensors";
 /// From the bytes of the two files. A Failure begins with the file's name.
 Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> tensors);
 
-/// Throws Error, with the path.
+/// Throws Error, which names the path.
 Adapter read_peft(const std::filesystem::path& folder);
 
 struct PeftOptions {
@@ -40,14 +42,15 @@ struct PeftOptions {
   std::string task_type = "CAUSAL_LM";  ///< as PEFT names it; empty: none
 };
 
-/// Of an encoder none: PEFT's classes for tasks want heads, and without one the adapter goes onto any model.
+/// Encoders have none: PEFT's classes for tasks want heads, and without a task the adapter fits any model.
 inline std::string peft_task_of(bool is_encoder) { return is_encoder ? "" : PeftOptions().task_type; }
 
-/// Writes the two files, which PeftModel.from_pretrained takes to the same arithmetic, into the folder, which is made where
-/// it is missing: whole or not at all (base/files/new_folder.h), also where it held an adapter before. Where it holds other files, those
-/// stay, and the adapter is written beside them: the configuration comes last, an old one goes before the tensors are replaced, so that no
-/// interrupted run leaves what could be taken for a whole adapter. Throws Error (check_adapter()'s; no updates; numbers
-/// beyond the type; what OutputFile throws).
+/// Writes the two files, from which PeftModel.from_pretrained computes the same. The folder is made where it
+/// is missing; it then appears whole or not at all (base/files/new_folder.h), also where it held an adapter
+/// before. In a folder with other files, those stay and the adapter's files are added: an old configuration
+/// is removed before the tensors are replaced, and the new one comes last, so that no interrupted run leaves
+/// what looks like a whole adapter. Throws Error: check_adapter()'s; no updates; numbers beyond the type;
+/// those of OutputFile.
 void write_peft(const Adapter& adapter, const std::filesystem::path& folder, const PeftOptions& options = {});
 
 }  // namespace crumb

@@ -12,15 +12,15 @@
 
 namespace crumb {
 
-/// Numbers for some modules by patterns on their names (rank_pattern, alpha_pattern).
+/// Numbers for some modules, by patterns of their names (rank_pattern, alpha_pattern).
 class PeftPatterns {
  public:
   static constexpr std::size_t kMost = 4096;
 
-  /// A Failure where the key is taken, or no regular expression that Crumb reads.
+  /// A Failure where the key occurred before, or is no regular expression that Crumb reads.
   Status add(std::string_view key, double number);
 
-  /// What PEFT finds for each module, else the other number. One pattern is held compiled at a time.
+  /// The number of each module as PEFT finds it, else `otherwise`. One pattern is held compiled at a time.
   std::vector<double> find(std::span<const std::string> modules, double otherwise) const;
 
  private:
@@ -35,8 +35,8 @@ struct PeftConfig {
   PeftPatterns ranks, alphas;
 };
 
-/// A Failure says which field has what, and what is expected: what is no plain LoRA, fields that Crumb does not know and
-/// that are set.
+/// A Failure says which field has which value, and what is expected: for anything but plain LoRA, and for
+/// unknown fields that are set.
 Result<PeftConfig> parse_peft_config(std::string_view text);
 
 }  // namespace crumb

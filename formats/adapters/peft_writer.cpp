@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// lora_alpha of an update: the whole number that gives the scale where there is one, else their exact product.
+/// lora_alpha of an update: the whole number that gives the scale where there is one, else their exact
+/// product.
 double alpha_of(const LowRankUpdate& update) {
   const double alpha = static_cast<double>(update.scale) * static_cast<double>(update.rank);
   const double whole = std::round(alpha);

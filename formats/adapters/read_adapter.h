@@ -1,5 +1,5 @@
-// A low-rank adapter of either format, told by what lies there: a folder of PEFT's (formats/adapters/peft.h), or a GGUF file
-// of llama.cpp's (formats/adapters/gguf_adapter.h).
+// Reads a low-rank adapter of either format, which the path tells: a folder of PEFT's
+// (formats/adapters/peft.h), or a GGUF file of llama.cpp's (formats/adapters/gguf_adapter.h).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace crumb {
 
-/// `head_size`: elements of a head of the base model, which llama.cpp's adapters of some architectures take to be read; 0
-/// where that is not known. Throws Error that names the path and says what it is where that is no adapter.
+/// `head_size`: elements of a head of the base model, which reading llama.cpp's adapters of some
+/// architectures takes; 0 where that is not known. Throws Error, which names the path and says what it is
+/// where it is no adapter.
 Adapter read_adapter(const std::filesystem::path& path, std::size_t head_size = 0);
 
 }  // namespace crumb

@@ -18,10 +18,10 @@ namespace crumb {
 struct GgmlType;  // formats/gguf/ggml_type.h
 
 struct StoredMatrix {
-  std::string tensor;                ///< its name in the file; empty: there is none
+  std::string tensor;                ///< its name in the file; empty: there is no such tensor
   std::vector<std::uint64_t> shape;  ///< outermost axis first
   DType dtype = DType::kF32;         ///< F32, F16 or BF16
-  const GgmlType* blocks = nullptr;  ///< what the values are decoded from instead
+  const GgmlType* blocks = nullptr;  ///< the type of its blocks, where it is stored in blocks
   std::span<const std::byte> bytes;  ///< all of its data
 };
 
@@ -29,19 +29,20 @@ struct StoredPair {
   StoredMatrix down, up;
 };
 
-/// Whether values of this type are read: F32, F16, BF16.
+/// Whether values of this type are supported: F32, F16, BF16.
 bool is_adapter_type(DType dtype);
 
-/// The updates of the modules, whose scale is left at 1. A Failure names the tensor that is missing (as the file calls
-/// it: `down_end` or `up_end` in the place of the other's) or does not fit, what was found and what was expected.
+/// The updates of the modules, whose scale is left at 1. A Failure names the tensor that is missing (by its
+/// name in the file, which ends with `down_end` or `up_end`) or does not fit, what was found and what was
+/// expected.
 Result<std::vector<LowRankUpdate>> join_pairs(const std::map<std::string, StoredPair>& pairs,
                                               std::string_view down_end, std::string_view up_end);
 
-/// A matrix as the bytes of F32, F16 or BF16, rounded to nearest. Throws Error that names the tensor where a number is
-/// beyond what the type holds.
+/// A matrix as the bytes of F32, F16 or BF16, rounded to nearest. Throws Error, which names the tensor, where
+/// a number is beyond the type.
 std::vector<std::byte> narrowed(std::span<const float> values, DType dtype, const std::string& tensor);
 
-/// Throws a usage Error where an adapter is to be written in another type than those three.
+/// Throws usage Error for types other than those three.
 void check_written_type(DType dtype);
 
 }  // namespace crumb

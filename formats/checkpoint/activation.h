@@ -6,7 +6,8 @@
 
 namespace crumb {
 
-/// GELU is x * Phi(x); its tanh form x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))); SiLU x * sigmoid(x).
+/// GELU is x * Phi(x); its tanh form x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))); SiLU x *
+/// sigmoid(x).
 enum class Activation { kGelu, kGeluTanh, kRelu, kSilu, kTanh, kIdentity };
 
 /// From "hidden_act" of a Hugging Face configuration: gelu, gelu_new, gelu_pytorch_tanh, relu, silu.

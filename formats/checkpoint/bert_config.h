@@ -1,4 +1,4 @@
-// What config.json says of a BERT encoder.
+// The configuration (config.json) of a BERT encoder.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct BertConfig {
   float layer_norm_eps = 1e-12F;
   Activation activation = Activation::kGelu;
 
-  /// Throws crumb::Error on another architecture than BERT, and on values that make no sense.
+  /// Throws crumb::Error for other architectures than BERT, and for invalid values.
   static BertConfig parse(const JsonFile& file);
 };
 

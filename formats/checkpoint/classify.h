@@ -1,5 +1,4 @@
-// What a tensor of a checkpoint is for, told from its name, type and shape: which are quantized and which
-// stay.
+// What a tensor of a checkpoint is for, by its name, type and shape: which ones are quantized and which stay.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct TensorClass {
   TensorRole role = TensorRole::kKept;
   std::string kept_because;      ///< for people: "one-dimensional"; empty unless role is kKept
   std::uint64_t stack_axes = 0;  ///< leading axes that number matrices, as those of experts [E, out, in]
-  bool inputs_first = false;     ///< the matrices lie [in, out]
+  bool inputs_first = false;     ///< whether the matrices are stored [in, out]
 };
 
 /// A floating tensor of rank 2 or more is a weight, unless its name says embedding, norm or bias.
@@ -34,12 +33,13 @@ struct TensorClass {
 /// only where the layer does not say what it is: "embeddings.LayerNorm.weight" is a norm,
 /// "patch_embed.proj.weight" is a weight.
 ///
-/// A weight of three axes that says "experts" (Hugging Face) or "exps" (GGUF) is a stack of matrices. They lie
-/// [out, in], but for those of gpt-oss and Llama 4, [in, out]: by the configuration's hidden_size, which is the
-/// inputs of gate_up_proj and the outputs of down_proj, and by its model_type where both axes have that size.
+/// A weight of three axes whose name says "experts" (Hugging Face) or "exps" (GGUF) is a stack of matrices.
+/// They are [out, in], but those of gpt-oss and Llama 4 are [in, out]: this is decided by the configuration's
+/// hidden_size, which is the inputs of gate_up_proj and the outputs of down_proj, and by its model_type where
+/// both axes have that size.
 ///
-/// config, where there is one, is the checkpoint's configuration (config.json); it tells that "shared.weight"
-/// of an encoder-decoder is the table that both share. May be null.
+/// config is the checkpoint's configuration (config.json), or null. It says that "shared.weight" of an
+/// encoder-decoder is the table that both share.
 TensorClass classify_tensor(std::string_view name, DType dtype, std::span<const std::uint64_t> shape,
                             const nlohmann::json* config = nullptr);
 

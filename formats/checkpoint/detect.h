@@ -1,4 +1,4 @@
-// What kind of model file a path holds, told from its first bytes.
+// The kind of model file at a path, by its first bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ enum class ModelFileKind {
   kNpz,
   kOnnx,
   kGguf,
-  kZip,    ///< PyTorch or NumPy: its members tell
+  kZip,    ///< PyTorch or NumPy, by its members
   kJson,   ///< begins with '{': perhaps an index
-  kOther,  ///< known, and not readable as a checkpoint
+  kOther,  ///< known, but not readable as a checkpoint
   kUnknown,
 };
 
@@ -26,8 +26,8 @@ struct DetectedFile {
   std::string what;  ///< for people: "an HDF5 file"
 };
 
-/// start is the first bytes of the file (32 are enough), extension its lower-case ".pt", which decides only
-/// where the bytes leave it open (ONNX has no magic).
+/// `start`: the first bytes of the file (32 are enough). `extension`: lower-case, as ".pt"; it decides only
+/// where the bytes leave the kind open (ONNX has no magic).
 DetectedFile detect_model_file(std::span<const std::byte> start, std::string_view extension);
 
 }  // namespace crumb

@@ -19,18 +19,18 @@ struct FileListing {
   std::vector<MadeFile> files = {};  ///< a model's other files, made from the same file
 };
 
-/// Tells the kind by the file's bytes (its extension only where they leave it open) and lists its tensors,
-/// every one of which lies inside the file or in a file that it names. `key` is TorchOptions::key; a Failure
-/// where it is given for another kind. A Failure begins with the file's path.
-/// `also` is what the caller takes besides, for messages (expected_inputs()).
+/// Finds the kind by the file's bytes (by its extension only where they leave it open) and lists its tensors,
+/// each of which is inside the file or in a file that it names. `key` is TorchOptions::key; a Failure where
+/// it is given for another kind. A Failure begins with the file's path. `also` says for messages what else
+/// the caller takes (expected_inputs()).
 Result<FileListing> list_tensors(const MappedFile& file, const std::string& key, std::string_view also);
 
 /// What list_tensors can read, for messages.
 inline constexpr std::string_view kTensorFiles =
     "a .safetensors file, a PyTorch file (.pt, .pth, .bin), .npy, .npz, .onnx or .gguf";
 
-/// "expected a Hugging Face folder, ...": every input that a checkpoint may be, and what the caller takes besides, where
-/// that is not empty ("a packed file (.crumb)").
+/// "expected a Hugging Face folder, ...": every input that a checkpoint may be, and what else the caller
+/// takes, where that is not empty ("a packed file (.crumb)").
 std::string expected_inputs(std::string_view also);
 
 /// ".PT" -> ".pt".

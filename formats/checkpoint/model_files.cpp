@@ -49,8 +49,8 @@ constexpr std::array<const char*, 32> kModelFiles = {
     "vocab.txt",
 };
 
-/// sentence-transformers' modules.json: [{"idx", "name", "path", "type"}, ...]; a path is "" or a folder, which
-/// need not exist (a module without settings).
+/// sentence-transformers' modules.json: [{"idx", "name", "path", "type"}, ...]; a path is "" or a folder,
+/// which need not exist (a module without settings).
 Status add_module_files(const fs::path& folder, std::vector<std::string>& names) {
   const std::string path = (folder / "modules.json").string();
   const Result<nlohmann::json> modules = read_bounded_json(path);

@@ -1,4 +1,4 @@
-// What makes a model's folder complete beside its tensors: configuration, tokenizer, modules.
+// The files of a model's folder that hold no tensors: configuration, tokenizer, modules.
 #pragma once
 
 #include <filesystem>
@@ -9,17 +9,18 @@
 
 namespace crumb {
 
-/// The names that such files have, sorted, with '/': those known from Hugging Face, and those in the folders that
-/// sentence-transformers' modules.json names. Not all of them need exist. A Failure where modules.json is no list
-/// of modules, or names a folder outside.
+/// Their names, sorted, with '/': those known from Hugging Face, and those in the folders that
+/// sentence-transformers' modules.json names. Not all of them need exist. A Failure where modules.json is no
+/// list of modules, or names a folder outside.
 Result<std::vector<std::string>> model_file_names(const std::filesystem::path& folder);
 
-/// What the folder holds itself but for `known` and hidden files, sorted; folders end in '/', and one that holds
-/// anything known is left out. Best effort: empty where it cannot be read.
+/// The folder's own files except for `known` and hidden ones, sorted. Folders end in '/', and one that holds
+/// anything known is left out. Best effort: empty where the folder cannot be read.
 std::vector<std::string> files_but(const std::filesystem::path& folder,
                                    const std::vector<std::filesystem::path>& known);
 
-/// Present under this name, be it as a link that leads nowhere (which its reader then reports).
+/// Whether there is a directory entry of this name, even a link that leads nowhere (which its reader then
+/// reports).
 bool is_present(const std::filesystem::path& path);
 
 }  // namespace crumb

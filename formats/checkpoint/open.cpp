@@ -356,8 +356,8 @@ class CheckpointOpener {
     return names.empty() ? "" : "; beside tensors it holds " + list_text(names);
   }
 
-  /// Takes the checkpoint for the one in floating point that it stands for. What cannot be read so stays as it is, and
-  /// quantized_ says why.
+  /// Takes the checkpoint for the one in floating point that it stands for. What cannot be read so stays as
+  /// it is, and quantized_ says why.
   Status dequantize() {
     json stored;
     const json* config = nullptr;
@@ -391,7 +391,8 @@ class CheckpointOpener {
     return {};
   }
 
-  /// quantize_config.json, in which older tools for GPTQ keep what others have in config.json; null where there is none.
+  /// quantize_config.json, in which older tools for GPTQ keep what others have in config.json; null where
+  /// there is none.
   Result<json> read_gptq_config() {
     std::error_code ignored;
     const fs::path path =

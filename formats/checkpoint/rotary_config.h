@@ -1,16 +1,20 @@
-// Rotary position embeddings (RoPE, Su et al. 2021, arXiv:2104.09864) as a configuration of Hugging Face's says them.
+// Rotary position embeddings (RoPE, Su et al. 2021, arXiv:2104.09864) by the configuration of a Hugging Face
+// checkpoint.
 //
-// The first `size` elements of a head are rotated: element k with element k + size / 2, by the angle p * frequencies[k] of position
-// p (one float32 product); cosine and sine are multiplied by `factor`.
+// The first `size` elements of a head are rotated: element k with element k + size / 2, by the angle p *
+// frequencies[k] of position p (one float32 product); cosine and sine are multiplied by `factor`.
 //
 //   default   frequencies[k] = theta^(-2 k / size)
 //   linear    that / factor
-//   llama3    (Llama 3.1) with wavelength w = 2 pi / frequency and O = original_max_position_embeddings: frequency / factor
-//             where w > O / low_freq_factor, unchanged where w < O / high_freq_factor, between them
+//   llama3    (Llama 3.1) with wavelength w = 2 pi / frequency and O = original_max_position_embeddings:
+//             frequency / factor where w > O / low_freq_factor, unchanged where w < O / high_freq_factor,
+//             between them
 //             (1 - s) * frequency / factor + s * frequency with s = (O / w - low) / (high - low)
-//   yarn      (Peng et al. 2023, arXiv:2309.00071) a ramp from the one to frequency / factor over k; factor 0.1 ln(f) + 1
-//   longrope  (Ding et al. 2024, arXiv:2402.13753) frequency / short_factor[k], or / long_factor[k] for all positions where
-//             the sequence is longer than O; factor sqrt(1 + ln(f) / ln(O)), f being how many times longer contexts may be
+//   yarn      (Peng et al. 2023, arXiv:2309.00071) a ramp from the one to frequency / factor over k; factor
+//             0.1 ln(f) + 1
+//   longrope  (Ding et al. 2024, arXiv:2402.13753) frequency / short_factor[k], or / long_factor[k] for all
+//             positions where the sequence is longer than O; factor sqrt(1 + ln(f) / ln(O)), f being how many
+//             times longer contexts may be
 #pragma once
 
 #include <cstddef>
@@ -31,15 +35,15 @@ struct Rotation {
   bool operator==(const Rotation&) const = default;
 };
 
-/// What a configuration says where it says nothing of rotations.
+/// The defaults of a configuration that says nothing about rotations.
 struct RotationDefaults {
   double theta = 10000;
-  std::size_t size = 0;           ///< elements that are rotated, even
+  std::size_t size = 0;           ///< elements that are rotated; even
   std::size_t max_positions = 0;  ///< max_position_embeddings
 };
 
-/// `scaling` is the object "rope_scaling" or "rope_parameters" (null: none) of the file. Throws Error, which names file and
-/// key: a type that is not above, parameters that are missing or make no sense.
+/// `scaling` is the object "rope_scaling" or "rope_parameters" of the file, or null. Throws Error, which
+/// names file and key, for a type that is not above and for missing or invalid parameters.
 Rotation parse_rotation(const JsonFile& file, const nlohmann::json* scaling,
                         const RotationDefaults& defaults);
 

@@ -1,5 +1,5 @@
-// What modules.json of a sentence-transformers model says: which folder the transformer lies in, how its tokens'
-// states become one vector, and what follows.
+// modules.json of a sentence-transformers model: the folder of its transformer, how the states of the tokens
+// become one vector, and what follows.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace crumb {
 
 enum class PoolingMode {
   kCls,           ///< the first token
-  kMax,           ///< the largest value, place by place
+  kMax,           ///< the largest value of each element
   kMean,          ///< sum / length
   kMeanSqrtLen,   ///< sum / sqrt(length)
   kWeightedMean,  ///< weights 1, 2, 3, ...
@@ -24,30 +24,31 @@ enum class PoolingMode {
 };
 
 /// The modes of a module's config.json ("pooling_mode", or the older flags "pooling_mode_mean_tokens" and so
-/// on), in the order in which their vectors stand side by side. Mean when it names none.
+/// on), in the order in which their vectors are joined. Mean where it names none.
 std::vector<PoolingMode> parse_pooling(const JsonFile& config);
 
-/// The text of a file of the model ("1_Pooling/config.json"), or nothing if there is none.
+/// The text of a file of the model ("1_Pooling/config.json"); nothing where there is no such file.
 using ModelText = std::function<std::optional<std::string>(const std::string& path)>;
 
 struct SentenceModules {
-  /// A layer y = activation(x W^T + b) whose tensors are FOLDER/linear.weight [out, in] and FOLDER/linear.bias.
+  /// A layer y = activation(x W^T + b) with the tensors FOLDER/linear.weight [out, in] and
+  /// FOLDER/linear.bias.
   struct Dense {
     std::string path;  ///< of the folder, with '/' at the end
     size_t in = 0, out = 0;
     bool has_bias = true;
     Activation activation = Activation::kIdentity;
   };
-  /// Nothing: division by max(L2 norm, 1e-12).
+  /// A Dense layer; nothing stands for Normalize, the division by max(L2 norm, 1e-12).
   using Step = std::optional<Dense>;
 
-  std::vector<PoolingMode> pooling;  ///< their vectors stand side by side
+  std::vector<PoolingMode> pooling;  ///< their vectors are joined
   std::vector<Step> steps;           ///< what follows, in this order
   size_t width = 0;                  ///< of the sentence vector
 
-  /// Transformer and Pooling first, then any of Dense (activation Tanh, ReLU, GELU or Identity) and Normalize; other
-  /// modules are refused by name. Nothing without modules.json. Throws Error, which names the file; `model` names the
-  /// model where a file is missing.
+  /// Reads Transformer and Pooling, then any number of Dense (activation Tanh, ReLU, GELU or Identity) and
+  /// Normalize; other modules are refused by name. Nothing without modules.json. Throws Error, which names
+  /// the file; `model` names the model where a file is missing.
   static std::optional<SentenceModules> read(const ModelText& text, const std::string& model,
                                              size_t hidden_size);
 

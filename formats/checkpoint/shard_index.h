@@ -11,7 +11,7 @@
 
 namespace crumb {
 
-/// Which file holds which tensor: plain paths inside the index's folder. A Failure where the bytes are no JSON
+/// The file of each tensor: plain paths inside the index's folder. A Failure where the bytes are no JSON
 /// object with such a map, or a path leaves the folder.
 Result<std::map<std::string, std::string>> parse_shard_index(std::span<const std::byte> bytes);
 

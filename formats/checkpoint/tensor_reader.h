@@ -1,4 +1,4 @@
-// A tensor's bytes in order, whatever its file does to them.
+// Reads a tensor's bytes in order, whatever their coding in the file.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@
 namespace crumb {
 
 /// Reads a tensor front to back, little-endian and row-major, as often as wanted. Plain row-major storages
-/// are read where they lie, coded ones are decoded on the way; blocks and rows in another order are found where they
-/// are, matrices that are computed come a tile at a time, and codes are scaled as they are read; only a view with gaps or another order holds
-/// its storage in memory, resident_bytes() of it, from the first read on.
+/// are read from the file, coded ones are decoded on the way; blocks and reordered rows are read where they
+/// are stored, computed matrices come a tile at a time, and codes are scaled as they are read. Only a view
+/// with gaps or another order holds its storage in memory, resident_bytes() of it, from the first read on.
 class TensorReader {
  public:
   /// `file` and `tensor` must outlive the reader.
   TensorReader(const InputFile& file, const StoredTensor& tensor);
 
-  /// The next out.size() bytes: whole elements (of types of a byte and more), and the tensor has that many
-  /// left. A Failure names the file, the tensor and what was wrong.
+  /// Reads the next out.size() bytes: whole elements (of types of a byte and more), of which the tensor has
+  /// that many left. A Failure names the file, the tensor and what was wrong.
   Status read(std::span<std::byte> out);
 
   /// The next read starts at the front again.
   void rewind();
 
-  /// What reading such a tensor holds in memory besides the caller's buffer, roughly.
+  /// Roughly the memory that reading such a tensor takes in addition to the caller's buffer.
   static std::uint64_t resident_bytes(const StoredTensor& tensor);
 
  private:
@@ -55,11 +55,11 @@ class TensorReader {
 
   const InputFile* file_;
   const StoredTensor* tensor_;
-  std::uint64_t position_ = 0;  ///< bytes of the tensor that were given
+  std::uint64_t position_ = 0;  ///< bytes of the tensor that were returned
   std::uint64_t decoded_ = 0;   ///< bytes of the storage that were decoded
   std::uint64_t consumed_ = 0;  ///< bytes of the coded storage that were read
   std::uint32_t crc_ = 0;
-  std::vector<std::byte> input_;  ///< coded bytes that wait
+  std::vector<std::byte> input_;  ///< coded bytes that are not decoded yet
   std::optional<Inflater> inflater_;
   std::vector<std::byte>
       storage_;  ///< of a view that is not row-major; of a computed matrix, the tile's elements

@@ -1,4 +1,4 @@
-// By what a packed file's contents are known again, without reading them.
+// Identifies the contents of a packed file without reading them.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace crumb {
 
-/// Of the tensors' names, shapes, specs and checksums as the header has them, and of those of graph.onnx and config.json: what
-/// decides the numbers that a network computes. The same contents compressed in another way have the same.
+/// The checksum of the tensors' names, shapes, specs and checksums in the header, and of those of graph.onnx
+/// and config.json: all that decides the numbers that a network computes. It does not depend on compression.
 std::uint32_t contents_checksum(const CrumbHeader& header);
 
 }  // namespace crumb

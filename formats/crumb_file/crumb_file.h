@@ -1,5 +1,5 @@
-// The packed file (.crumb), version 2: docs/crumb_file.md says what every byte means; this is its reader, of version 1
-// too.
+// The packed file (.crumb), version 2: docs/crumb_file.md says what every byte means; this is its reader, of
+// version 1 too.
 //
 //   offset  0   8 bytes   magic: 89 43 52 55 4D 42 0D 0A ("\x89CRUMB\r\n")
 //   offset  8   u32       format version, 2 (1 is read, too)
@@ -48,7 +48,7 @@ inline constexpr size_t kCrumbMostAxes = 64;
 /// The path of the network's graph, in files that hold one.
 inline constexpr std::string_view kCrumbGraphFile = "graph.onnx";
 
-/// Whether a file that begins with these bytes means to be a packed file.
+/// Whether a file that begins with these bytes claims to be a packed file.
 bool looks_like_crumb(std::span<const std::byte> start);
 
 enum class Codec : uint8_t { kNone, kZstd };
@@ -64,7 +64,7 @@ struct Blob {
   bool crc_stored = false;  ///< of the stored bytes instead: version 1
 };
 
-/// The parts that a tensor can have: `data` alone (kept as it was) or the parts of an encoded tensor.
+/// The parts of a tensor: `data` alone (kept as it was), or the parts of an encoded tensor.
 enum class Part : uint8_t { kData, kCodes, kScales, kZeros, kCodebook, kTensorScale };
 inline constexpr std::array<std::string_view, 6> kPartNames = {"data",  "codes",    "scales",
                                                                "zeros", "codebook", "tensor_scale"};
@@ -84,13 +84,13 @@ struct PackedTensor {
 /// "tensor 'x': codes", for messages.
 std::string part_text(const PackedTensor& tensor, Part part);
 
-/// A file that makes the model complete: configuration, tokenizer.
+/// Another file of the model: configuration, tokenizer.
 struct PackedFile {
   std::string path;  ///< relative, with forward slashes, inside the model's folder
   Blob blob;
 };
 
-/// What the header says.
+/// The contents of the header.
 struct CrumbHeader {
   uint32_t version = kCrumbVersion;  ///< of the file
   std::string model;  ///< what kind of model this is: the architecture its configuration names, or ""
@@ -98,21 +98,21 @@ struct CrumbHeader {
   std::vector<PackedFile> files;
 };
 
-/// The raw size that a part must have; nothing for a part that the tensor must not have. A Failure where a
+/// The raw size that each part must have; nothing for a part that the tensor must not have. A Failure where a
 /// shape overflows.
 Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor);
 
-/// The rules for names, which a file keeps that is written and one that is read: tensors have names, all different;
-/// files have paths inside the model's folder, all different, none of them a folder of another; everything is UTF-8. A
-/// Failure says which name breaks which.
+/// The rules for names, for files that are written and files that are read: tensors have names, all
+/// different; files have paths inside the model's folder, all different, and none is a folder of another;
+/// everything is UTF-8. A Failure says which name breaks which rule.
 Status check_crumb_names(const CrumbHeader& header);
 
-/// The header's JSON, as its version has it. Its length depends on names, shapes and specs only.
+/// The header's JSON in the form of its version. Its length depends on names, shapes and specs only.
 std::string write_crumb_header(const CrumbHeader& header);
 
-/// Reads the header of a file of that version back; checks names, shapes, encodings, sizes and that blobs follow one
-/// another, from `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected. Takes
-/// at most eight times the header's length of memory.
+/// Reads the header of a file of that version; checks names, shapes, encodings, sizes, and that blobs follow
+/// one another from `first_blob` to the file's end. A Failure names the tensor, what was found and what was
+/// expected. Takes at most eight times the header's length of memory.
 Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob,
                                        uint64_t file_size, uint32_t version = kCrumbVersion);
 
@@ -120,7 +120,7 @@ Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t
 std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size,
                                                            uint32_t version = kCrumbVersion);
 
-/// Bytes of a blob: a view of the mapped file, or what was decompressed.
+/// The bytes of a blob: a view of the mapped file, or the decompressed bytes.
 class BlobBytes {
  public:
   explicit BlobBytes(std::span<const std::byte> view) : view_(view) {}
@@ -143,33 +143,33 @@ class CrumbFile {
 
   const CrumbHeader& header() const { return header_; }
   uint64_t size() const { return bytes_.size(); }
-  /// Empty of a file in memory.
+  /// Empty for a file in memory.
   std::filesystem::path path() const { return file_ ? file_->path() : std::filesystem::path(); }
   const PackedTensor* find(std::string_view name) const;
   const PackedFile* find_file(std::string_view path) const;
 
-  /// Checks the checksum and gives the raw bytes. `what` names the blob in messages ("tensor 'x': codes").
+  /// Checks the checksum and returns the raw bytes. `what` names the blob in messages ("tensor 'x': codes").
   Result<BlobBytes> load(const Blob& blob, const std::string& what) const;
 
   using Sink = BlobSink;
 
-  /// Hands the raw bytes to the sink in slices, in order, and checks the checksum: before that where they lie as they
-  /// are, at the end where they are compressed, so what a sink made of them counts only once this succeeded. A sink's
-  /// Failure ends it. A compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory
-  /// whatever the blob's size and gives the pages it read back to the system. Throws Interrupted when a person
-  /// asked to stop.
+  /// Passes the raw bytes to the sink in slices, in order, and checks the checksum: before that where they
+  /// are stored uncompressed, at the end where they are compressed, so the sink's result is valid only once
+  /// this succeeded. A Failure of the sink ends it. A compressed blob must decompress to exactly its raw
+  /// size. Takes a few megabytes of memory whatever the blob's size, and gives the pages it read back to the
+  /// system. Throws Interrupted when the user asked to stop.
   Status read_slices(const Blob& blob, const std::string& what, const Sink& sink) const;
 
-  /// The same without looking at the raw bytes.
+  /// read_slices() without a sink.
   Status check_blob(const Blob& blob, const std::string& what) const;
 
-  /// A blob's bytes as they lie in the file, compressed where it is. Not checked: for those who called
-  /// check_blob() and then look at pieces of a large one.
+  /// A blob's bytes as stored in the file, possibly compressed. They are not checked: for callers of
+  /// check_blob() that then read pieces of a large one.
   std::span<const std::byte> stored(const Blob& blob) const {
     return bytes_.subspan(blob.offset, blob.stored);
   }
 
-  /// Gives a blob's pages back to the system, where they are a mapped file's.
+  /// Gives a blob's pages back to the system, where the file is mapped.
   void release(const Blob& blob) const { release(stored(blob)); }
 
  private:
@@ -181,10 +181,10 @@ class CrumbFile {
     if (file_) file_->release(part);
   }
 
-  std::optional<MappedFile> file_;    ///< nothing: somebody else's memory
-  std::span<const std::byte> bytes_;  ///< stay where they are when the map moves
+  std::optional<MappedFile> file_;    ///< nothing: memory of the caller
+  std::span<const std::byte> bytes_;  ///< they do not move with the map
   CrumbHeader header_;
-  std::vector<size_t> by_name_;  ///< the tensors' places in the header, sorted by name
+  std::vector<size_t> by_name_;  ///< indices of the tensors in the header, sorted by name
 };
 
 /// The preamble and header of a whole file in memory, with every check that open() makes.

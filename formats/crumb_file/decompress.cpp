@@ -22,8 +22,8 @@ constexpr uint64_t kPieceOfFrame = uint64_t{1} << 20;  // bytes that are looked 
 
 using Decoder = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
 
-/// A blob begins with the frame that this format allows: not a skippable one, nor of a zstd before 1.0, which the library
-/// would read, too; and no larger window, which it overlooks where the output is small.
+/// A blob begins with the frame that this format allows: not a skippable one, nor of a zstd before 1.0, which
+/// the library would read, too; and no larger window, which it overlooks where the output is small.
 Status check_frame(std::span<const std::byte> stored, const std::string& what) {
   ZSTD_frameHeader frame{};
   const size_t missing = ZSTD_getFrameHeader(&frame, stored.data(), stored.size());

@@ -13,9 +13,10 @@ namespace crumb {
 
 using BlobSink = std::function<Status(std::span<const std::byte>)>;
 
-/// Hands the `raw` bytes that `stored`, one frame, stands for to the sink in slices, in order; a sink's Failure ends it.
-/// Fails, with `what` in front, where it is no such frame, or one of another size; the sink may have got slices before
-/// that. Takes a few megabytes of memory whatever the sizes. Throws Interrupted when a person asked to stop.
+/// Decompresses `stored`, one frame of `raw` bytes, and passes them to the sink in slices, in order; a
+/// Failure of the sink ends it. Fails, with `what` in front, where it is no such frame, or one of another
+/// size; the sink may have got slices before that. Takes a few megabytes of memory whatever the sizes. Throws
+/// Interrupted when the user asked to stop.
 Status decompress(std::span<const std::byte> stored, uint64_t raw, const std::string& what,
                   const BlobSink& sink);
 

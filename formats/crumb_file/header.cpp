@@ -65,8 +65,8 @@ std::string tensor_json(const PackedTensor& tensor, uint32_t version) {
   return text + "}";
 }
 
-/// Reads the header while it is parsed: every tensor and file by itself, then what is left of the root. Methods throw
-/// Failure.
+/// Reads the header while it is parsed: every tensor and file by itself, then what is left of the root.
+/// Methods throw Failure.
 class HeaderReader {
  public:
   /// Room for as many tensors as so many bytes of JSON can name: growing would hold them twice.
@@ -389,8 +389,8 @@ std::string write_crumb_header(const CrumbHeader& header) {
 
 Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob,
                                        uint64_t file_size, uint32_t version) {
-  // Elements are taken one by one, so this bounds the largest of them: as long as the whole header, for its names, and
-  // room for what a tensor's parts need.
+  // Elements are taken one by one, so this bounds the largest of them: as long as the whole header, for its
+  // names, and room for what a tensor's parts need.
   const JsonLimits limits{.max_bytes = (uint64_t{1} << 20) + 2 * text.size(),
                           .max_token_bytes = text.size() + 1};
   try {

@@ -85,7 +85,8 @@ bool CrumbWriter::take_over(std::span<const Blob> recorded) {
   return true;
 }
 
-/// Whether what lies in the file is what was written: its checksum. Takes as much memory as compressing it did.
+/// Whether what lies in the file is what was written: its checksum. Takes as much memory as compressing it
+/// did.
 bool CrumbWriter::holds(const Blob& blob) {
   constexpr uint64_t kPiece = uint64_t{4} << 20;
   uint32_t crc = 0;

@@ -1,6 +1,6 @@
-// Writing a packed file: what it will hold is planned first, then the blobs are supplied in order, then the
-// header, whose place was kept, is filled in. The file appears under its name when finish() returns
-// (io/output_file.h).
+// Writes a packed file: the contents are planned first, then the blobs are supplied in order, then the header
+// is filled in, for which space was reserved. The file appears under its name when finish() returns
+// (base/files/output_file.h).
 //
 //   CrumbWriter writer("model.crumb", header, {.zstd_level = 0});
 //   for (tensor, part in the plan's order) writer.write(bytes);
@@ -19,26 +19,26 @@
 
 namespace crumb {
 
-/// Levels that the reader's window allows; 0 stands for no compression. A blob that compression does not make
-/// smaller is stored as it is.
+/// Compression levels that the reader's window allows; 0: no compression. A blob that compression does not
+/// make smaller is stored as it is.
 inline constexpr int kMostZstdLevel = 19;
 
 class CrumbWriter {
  public:
   /// `plan`: tensors with name, dtype, shape, spec and encoding, files with path and raw size; blobs are
-  /// filled in here. Throws Error where a name or shape is none that a packed file may have (check_crumb_names,
-  /// part_sizes), and where the output cannot be made.
+  /// filled in here. Throws Error where a name or shape is none that a packed file may have
+  /// (check_crumb_names, part_sizes), and where the output cannot be made.
   CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level = 0,
               LeftOver left_over = LeftOver::kDiscard);
 
-  /// Takes over the next parts from what an earlier run left, as it recorded them, if all of them lie where
-  /// this plan puts them and their checksums hold; what no call takes over is dropped. Gives whether it did.
-  /// Precondition: LeftOver::kContinue, and nothing was written yet.
+  /// Keeps the next parts of what an earlier run left, by its record, if all of them are where this plan puts
+  /// them and their checksums hold; what no call keeps is dropped. Returns whether it did. Precondition:
+  /// LeftOver::kContinue, and nothing was written yet.
   bool take_over(std::span<const Blob> recorded);
 
-  /// The next bytes of the current part, in as many pieces as the caller likes; end_part() checks that they
-  /// are as many as planned. Parts come tensor by tensor in the plan's order, those of a tensor in the order of
-  /// Part, then the files. Throws Error when the size is not the planned one, or when writing fails.
+  /// Appends bytes to the current part, in as many pieces as the caller likes; end_part() checks that they
+  /// are as many as planned. Parts come tensor by tensor in the plan's order, those of a tensor in the order
+  /// of Part, then the files. Throws Error when the size is not the planned one, or when writing fails.
   void append(std::span<const std::byte> raw);
   void end_part();
 
@@ -48,7 +48,7 @@ class CrumbWriter {
     end_part();
   }
 
-  /// What has been written so far, blobs filled in.
+  /// What has been written so far, with its blobs.
   const CrumbHeader& header() const { return header_; }
 
   /// The blobs of header(), in order; as many as part_count(). The first done() are written.
@@ -59,8 +59,8 @@ class CrumbWriter {
   /// What was written stays, for a run that continues it, when this one ends without finish().
   void keep_partial() { file_.keep_partial(); }
 
-  /// Writes the header and gives the file its name. Gives its size. `check` gets the path of the whole file before that;
-  /// what it throws leaves no file. Precondition: every part was written.
+  /// Writes the header, gives the file its name and returns its size. `check` gets the path of the whole file
+  /// before that; if it throws, no file is left. Precondition: every part was written.
   uint64_t finish(const std::function<void(const std::filesystem::path& written)>& check = {});
 
  private:
@@ -74,18 +74,19 @@ class CrumbWriter {
   size_t next_ = 0;
   uint64_t end_;                    ///< of the header or the last complete part
   uint64_t appended_ = 0;           ///< raw bytes of the current part
-  bool begun_ = false;              ///< the current part has its place
-  std::vector<std::byte> waiting_;  ///< raw bytes that will be compressed
+  bool begun_ = false;              ///< whether the offset of the current part is fixed
+  std::vector<std::byte> waiting_;  ///< raw bytes that are not compressed yet
   int zstd_level_;
   OutputFile file_;
 };
 
-/// Where every blob of a plan lies and how long the file is, when nothing is compressed; with compression nothing is
-/// longer. Names may repeat: a plan may weigh several encodings of a tensor. Throws Error where sizes overflow, where a
-/// shape is none that a packed file may have, and where the header is too large for such a file.
+/// Sets the offset of every blob of a plan and returns the length of the file, without compression;
+/// compression makes nothing longer. Names may repeat: a plan may compare several encodings of a tensor.
+/// Throws Error where sizes overflow, where a packed file may not have a shape, and where the header is too
+/// large for such a file.
 uint64_t place_uncompressed(CrumbHeader& plan);
 
-/// What compressing at this level holds in memory, besides the part itself.
+/// The memory that compressing at this level takes in addition to the part itself.
 uint64_t zstd_working_bytes(int level);
 
 }  // namespace crumb

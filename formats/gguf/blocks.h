@@ -1,4 +1,5 @@
-// Decoders of ggml's blocks (GgmlDecode), and what they share. Layouts stand beside the functions.
+// Decoders of ggml's blocks (GgmlDecode), and what they share. The layouts are described next to the
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ inline std::uint32_t u32(const std::byte* at) { return u16(at) | u16(at + 2) << 
 
 inline float f16(const std::byte* at) { return f16_to_float(static_cast<std::uint16_t>(u16(at))); }
 
-/// The half-byte that holds element i of a run of 2n in n bytes: element i in the low half of byte i, element n + i in
-/// its high half.
+/// The half-byte that holds element i of a run of 2n in n bytes: element i in the low half of byte i, element
+/// n + i in its high half.
 inline unsigned nibble(const std::byte* bytes, unsigned i, unsigned n) {
   return i < n ? u8(bytes + i) & 15u : u8(bytes + i - n) >> 4;
 }

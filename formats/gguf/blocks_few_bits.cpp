@@ -1,14 +1,14 @@
 // Blocks of one or two bits an element, or of three values.
 //
 // Q1_0, 18 bytes, 128 elements: f16 d, 16 bytes. Bit i % 8 of byte i / 8 set: d, else -d.
-// Q2_0, 18 bytes, 64 elements: f16 d, 16 bytes. Code = bits 2 (i % 4) and the next of byte i / 4; d * (code - 1): -1, 0,
-//   1 or 2.
-// TQ2_0, 66 bytes, 256 elements: 64 bytes, f16 d. Two runs of 128 elements in 32 bytes each; element 32 j + l of a run is
-//   bits 2j and 2j + 1 of its byte l; d * (code - 1).
-// TQ1_0, 54 bytes, 256 elements: 48 bytes q, 4 bytes h, f16 d. A byte holds five (of h four) digits of base three as a
-//   fraction of 256: digit k of byte b is (3 * (b * 3^k mod 256)) / 256, rounded down. Elements are the digits 0 of the
-//   first 32 bytes of q, then their digits 1, ... 4; the same of the other 16 bytes; then the digits 0 to 3 of h.
-//   d * (digit - 1).
+// Q2_0, 18 bytes, 64 elements: f16 d, 16 bytes. Code = bits 2 (i % 4) and the next of byte i / 4;
+//   d * (code - 1): -1, 0, 1 or 2.
+// TQ2_0, 66 bytes, 256 elements: 64 bytes, f16 d. Two runs of 128 elements in 32 bytes each; element 32 j + l
+//   of a run is bits 2j and 2j + 1 of its byte l; d * (code - 1).
+// TQ1_0, 54 bytes, 256 elements: 48 bytes q, 4 bytes h, f16 d. A byte holds five (of h four) digits of base
+//   three as a fraction of 256: digit k of byte b is (3 * (b * 3^k mod 256)) / 256, rounded down. Elements
+//   are the digits 0 of the first 32 bytes of q, then their digits 1, ... 4; the same of the other 16 bytes;
+//   then the digits 0 to 3 of h. d * (digit - 1).
 #include "formats/gguf/blocks.h"
 
 namespace crumb::ggml {

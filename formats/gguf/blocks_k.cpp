@@ -1,30 +1,33 @@
-// The "K" blocks: 256 elements in groups of 16 or 32, each of which has a small integer scale (and minimum) of its own
-// under the block's f16 d (and dmin). A group's scale is one float32 product, d * scale, made before the elements'.
+// The "K" blocks: 256 elements in groups of 16 or 32, each of which has a small integer scale (and minimum)
+// of its own under the block's f16 d (and dmin). A group's scale is one float32 product, d * scale, made
+// before the elements'.
 //
 // Q2_K, 84 bytes: 16 bytes s, 64 bytes q, f16 d, f16 dmin. Groups of 16.
-//   Elements come in two runs of 128 with 32 bytes of q each; element 32 j + l of a run is bits 2j and 2j + 1 of the
-//   run's byte l. Group g: scale = low half of s[g], minimum = high half.
+//   Elements come in two runs of 128 with 32 bytes of q each; element 32 j + l of a run is bits 2j and 2j + 1
+//   of the run's byte l. Group g: scale = low half of s[g], minimum = high half.
 //   value = (d * scale) * q - (dmin * minimum)
 //
 // Q3_K, 110 bytes: 32 bytes h, 64 bytes q, 12 bytes s, f16 d. Groups of 16.
-//   q as in Q2_K; the third bit of element 32 j + l (j from 0 to 7 over the whole block) is bit j of h[l], and says
-//   "do not subtract 4". Scales have six bits: the low four of group g are the low half of s[g] where g < 8, the high
-//   half of s[g - 8] else; the upper two are bits 2 (g / 4) and the next of s[8 + g % 4].
+//   q as in Q2_K; the third bit of element 32 j + l (j from 0 to 7 over the whole block) is bit j of h[l],
+//   and says "do not subtract 4". Scales have six bits: the low four of group g are the low half of s[g]
+//   where g < 8, the high half of s[g - 8] else; the upper two are bits 2 (g / 4) and the next of
+//   s[8 + g % 4].
 //   value = (d * (scale - 32)) * (q - (bit ? 0 : 4))
 //
 // Q4_K, 144 bytes: f16 d, f16 dmin, 12 bytes s, 128 bytes q. Groups of 32.
-//   Of each run of 64 elements, with 32 bytes of q, the first 32 are the low halves, the next 32 the high halves.
-//   Scale and minimum of group g have six bits. g < 4: low six bits of s[g] and of s[4 + g]. g >= 4: low half of
-//   s[4 + g] under the upper two bits of s[g - 4], and high half of s[4 + g] under the upper two bits of s[g].
+//   Of each run of 64 elements, with 32 bytes of q, the first 32 are the low halves, the next 32 the high
+//   halves. Scale and minimum of group g have six bits. g < 4: low six bits of s[g] and of s[4 + g]. g >= 4:
+//   low half of s[4 + g] under the upper two bits of s[g - 4], and high half of s[4 + g] under the upper two
+//   bits of s[g].
 //   value = (d * scale) * q - (dmin * minimum)
 //
-// Q5_K, 176 bytes: f16 d, f16 dmin, 12 bytes s, 32 bytes h, 128 bytes q. As Q4_K; the fifth bit of element l of group g
-//   is bit g of h[l].
+// Q5_K, 176 bytes: f16 d, f16 dmin, 12 bytes s, 32 bytes h, 128 bytes q. As Q4_K; the fifth bit of element l
+//   of group g is bit g of h[l].
 //
 // Q6_K, 210 bytes: 128 bytes q, 64 bytes h, 16 signed bytes s, f16 d. Groups of 16.
-//   Elements come in two runs of 128, with 64 bytes of q and 32 of h each. Element 32 j + l of a run (j from 0 to 3):
-//   its low four bits are the low (j < 2) or high half of the run's q[32 (j % 2) + l], its upper two are bits 2j and
-//   2j + 1 of the run's h[l].
+//   Elements come in two runs of 128, with 64 bytes of q and 32 of h each. Element 32 j + l of a run (j from
+//   0 to 3): its low four bits are the low (j < 2) or high half of the run's q[32 (j % 2) + l], its upper two
+//   are bits 2j and 2j + 1 of the run's h[l].
 //   value = (d * scale) * (q - 32)
 #include "formats/gguf/blocks.h"
 

@@ -1,7 +1,7 @@
 // Blocks of 32 elements with one scale, and for the _1 types one offset.
 //
-// q(i) is the half-byte of element i among 16 bytes: of byte i the low half where i < 16, of byte i - 16 the high half
-// else. h(i) is bit i of a 32-bit number.
+// q(i) is the half-byte of element i among 16 bytes: of byte i the low half where i < 16, of byte i - 16 the
+// high half else. h(i) is bit i of a 32-bit number.
 //
 //   type   bytes  layout                             value of element i
 //   Q4_0   18     f16 d, 16 bytes q                  d * (q(i) - 8)

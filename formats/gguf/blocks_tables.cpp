@@ -1,16 +1,17 @@
 // Blocks of four-bit codes, each of which names a value of a table of 16.
 //
-// IQ4_NL, 18 bytes, 32 elements: f16 d, 16 bytes of codes (element i in the low half of byte i, element 16 + i in its
-//   high half); d * kUneven[code].
-// IQ4_XS, 136 bytes, 256 elements in groups of 32: f16 d, u16 h, 4 bytes l, 128 bytes of codes. Group g has 16 bytes of
-//   codes, laid as in IQ4_NL. Its scale has six bits: the low four are a half of byte g / 2 of l (low where g is even),
-//   the upper two bits 2g and 2g + 1 of h. (d * (scale - 32)) * kUneven[code].
-// MXFP4, 17 bytes, 32 elements: u8 e, 16 bytes of codes as in IQ4_NL. d = 2^(e - 128), a float32 that is subnormal for
-//   e < 2; d * kDoubledE2M1[code].
-// NVFP4, 36 bytes, 64 elements in groups of 16: 4 bytes of scales, then 8 bytes of codes a group (element i of the group
-//   in the low half of byte i, element 8 + i in its high half). A scale is half of an e4m3 number without its sign bit:
-//   exponent field E (four bits), mantissa M (three): M * 2^-9 where E = 0, (1 + M / 8) * 2^(E - 7) else, also for
-//   E = 15; the byte 0x7f is 0. d * kDoubledE2M1[code]. A scale for the whole tensor lies in a tensor of its own.
+// IQ4_NL, 18 bytes, 32 elements: f16 d, 16 bytes of codes (element i in the low half of byte i, element 16 +
+//   i in its high half); d * kUneven[code].
+// IQ4_XS, 136 bytes, 256 elements in groups of 32: f16 d, u16 h, 4 bytes l, 128 bytes of codes. Group g has
+//   16 bytes of codes, laid as in IQ4_NL. Its scale has six bits: the low four are a half of byte g / 2 of l
+//   (low where g is even), the upper two bits 2g and 2g + 1 of h. (d * (scale - 32)) * kUneven[code].
+// MXFP4, 17 bytes, 32 elements: u8 e, 16 bytes of codes as in IQ4_NL. d = 2^(e - 128), a float32 that is
+//   subnormal for e < 2; d * kDoubledE2M1[code].
+// NVFP4, 36 bytes, 64 elements in groups of 16: 4 bytes of scales, then 8 bytes of codes a group (element i
+//   of the group in the low half of byte i, element 8 + i in its high half). A scale is half of an e4m3
+//   number without its sign bit: exponent field E (four bits), mantissa M (three): M * 2^-9 where E = 0,
+//   (1 + M / 8) * 2^(E - 7) else, also for E = 15; the byte 0x7f is 0. d * kDoubledE2M1[code]. A scale for
+//   the whole tensor is a tensor of its own.
 #include <array>
 #include <bit>
 

@@ -1,6 +1,6 @@
-// Blocks of ggml taken apart into codes and scales, and put together from them: the inverse of one another, bit for bit,
-// so that codes go from one file into another as they are. Nothing is rounded here. The layouts stand beside the decoders
-// in blocks_*.cpp.
+// Splits ggml's blocks into codes and scales, and joins them again. The two are inverse to one another, bit
+// for bit, so codes go from one file to another unchanged; nothing is rounded. The layouts are described next
+// to the decoders in blocks_*.cpp.
 //
 //   type   codes                                value of code c under the scale d
 //   Q1_0   128 of 1 bit, one f16                1 -> d, 0 -> -d
@@ -39,7 +39,7 @@ struct GgmlCodes {
   int step = 1, zero = 0;  ///< of kLevels
   bool is_signed = false;  ///< codes are in two's complement
 
-  /// codes[elements], and the bit patterns of the scales, then the minimum.
+  /// Splits a block into codes[elements] and the bit patterns of the scales, then of the minimum.
   void (*split)(const std::byte* block, std::uint8_t* codes, std::uint16_t* scales) = nullptr;
   void (*join)(const std::uint8_t* codes, const std::uint16_t* scales, std::byte* block) = nullptr;
 
@@ -47,15 +47,15 @@ struct GgmlCodes {
   bool has_minimum() const { return kind == Kind::kMinimum; }
 };
 
-/// At most this many elements, scales and bytes are in a block.
+/// The most elements, scales and bytes of a block.
 inline constexpr unsigned kMostBlockCodes = 256;
 inline constexpr unsigned kMostBlockScales = 4;
 inline constexpr unsigned kMostBlockBytes = 256;
 
-/// Every type that is codes under scales, by bits per element, the fewest first.
+/// Every type that is codes with scales, by bits per element, the fewest first.
 std::span<const GgmlCodes> ggml_code_types();
 
-/// Null where the type is another.
+/// Null for other types.
 const GgmlCodes* find_ggml_codes(std::uint32_t type);
 
 }  // namespace crumb

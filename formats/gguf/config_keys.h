@@ -1,5 +1,6 @@
-// What config.json and GGUF's metadata both say, by name: the table from which each is made of the other. What needs more
-// than another name (rotary scaling, tokens) stands in hf_config.cpp and gguf_metadata.cpp.
+// The names of fields that config.json and GGUF's metadata both have: the table by which each is made from
+// the other. hf_config.cpp and gguf_metadata.cpp handle what takes more than another name (rotary scaling,
+// tokens).
 #pragma once
 
 #include <array>
@@ -43,7 +44,7 @@ inline constexpr std::array<GgufConfigKey, 14> kGgufConfigKeys = {{
     {kOriginalContext, "rope.scaling.original_context_length", GgufConfigKey::Kind::kNatural, "phi3"},
 }};
 
-/// Of the tokens that end an answer: the model's own, a turn's, a message's.
+/// The tokens that end an answer: the model's own, a turn's, a message's.
 inline constexpr std::array<const char*, 3> kGgufEndTokens = {
     "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
 

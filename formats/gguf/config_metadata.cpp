@@ -47,7 +47,8 @@ std::string type_of_scaling(const GgufArchitecture& architecture, const ConfigJs
   return "default";
 }
 
-/// Divisors of frequencies for texts of all lengths, and nothing else: what rope_freqs.weight says of every architecture.
+/// Divisors of frequencies for texts of all lengths, and nothing else: what rope_freqs.weight says of every
+/// architecture.
 bool has_divisors_alone(const ConfigJson& scaling) {
   const auto of_short = scaling.find("short_factor"), of_long = scaling.find("long_factor");
   return of_short != scaling.end() && of_long != scaling.end() && *of_short == *of_long &&

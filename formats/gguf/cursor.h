@@ -1,4 +1,4 @@
-// Walks the header of a GGUF file front to back: nothing is read beyond the file's end.
+// Reads the header of a GGUF file front to back, and nothing beyond the file's end.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class GgufCursor {
     return value;
   }
 
-  /// The next so many bytes.
+  /// The next `count` bytes.
   Result<std::span<const std::byte>> take(std::uint64_t count, std::string_view what) {
     if (!checked::fits(at_, count, bytes_.size()))
       return Failure{"the file ends inside its header: " + std::string(what) + " at byte " +
@@ -41,7 +41,7 @@ class GgufCursor {
     return part;
   }
 
-  /// A length and so many bytes.
+  /// A length and that many bytes.
   Result<std::span<const std::byte>> text(std::string_view what) {
     const Result<std::uint64_t> length = number<std::uint64_t>(what);
     if (!length.ok()) return length.failure();

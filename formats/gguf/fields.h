@@ -1,5 +1,5 @@
-// Metadata looked up by key, for whoever makes something of many entries: the first that is wrong is remembered, and
-// asked for once at the end.
+// Looks up metadata by key, for readers of many entries: the first error is kept, and asked for once at the
+// end.
 //
 //   GgufFields fields(header);
 //   const std::uint64_t layers = fields.needed("llama.block_count");
@@ -22,7 +22,8 @@ class GgufFields {
   /// `header` must outlive this.
   explicit GgufFields(const GgufHeader& header) : header_(header) {}
 
-  // Nothing where there is no such key, or where its value is of another kind, which status() then says.
+  // They return nothing where there is no such key, or where its value is of another kind, which status()
+  // then says.
   std::optional<std::uint64_t> natural(const std::string& key);
   std::optional<double> number(const std::string& key);
   std::optional<bool> flag(const std::string& key);
@@ -31,7 +32,7 @@ class GgufFields {
   /// A number that must be there; 0 where it is not.
   std::uint64_t needed(const std::string& key);
 
-  /// Remembers what is wrong with a key, unless something was before.
+  /// Keeps what is wrong with a key, unless there was an error before.
   void refuse(const std::string& key, const std::string& why);
 
   const GgufHeader& header() const { return header_; }

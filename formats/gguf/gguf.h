@@ -1,14 +1,14 @@
-// Reading GGUF, the model file of llama.cpp: headers only, the tensors' data stay where they lie.
+// Reads GGUF, the model file of llama.cpp: headers only; the tensors' data stay in the file.
 //
-// Layout, all of it little-endian: the bytes "GGUF", u32 version (2 or 3, which differ in nothing but that 3 may be
-// big-endian), u64 number of tensors, u64 number of metadata entries; the entries; the tensors; padding to a multiple of
-// the alignment; data, to the end of the file.
+// Layout, all of it little-endian: the bytes "GGUF", u32 version (2 or 3, which differ in nothing but that 3
+// may be big-endian), u64 number of tensors, u64 number of metadata entries; the entries; the tensors;
+// padding to a multiple of the alignment; data, to the end of the file.
 //   text     u64 length, so many bytes of UTF-8
 //   entry    text key, u32 value type, value
-//   value    type 0 u8, 1 i8, 2 u16, 3 i16, 4 u32, 5 i32, 6 f32, 7 bool (a byte, 0 or 1), 8 text, 10 u64, 11 i64,
-//            12 f64; 9 array: u32 element type, u64 count, so many values of that type (arrays too)
-//   tensor   text name, u32 number of sizes (at most 4), so many u64 sizes, innermost axis first, u32 type (ggml_type.h),
-//            u64 offset from the start of the data, a multiple of the alignment
+//   value    type 0 u8, 1 i8, 2 u16, 3 i16, 4 u32, 5 i32, 6 f32, 7 bool (a byte, 0 or 1), 8 text, 10 u64, 11
+//            i64, 12 f64; 9 array: u32 element type, u64 count, so many values of that type (arrays too)
+//   tensor   text name, u32 number of sizes (at most 4), so many u64 sizes, innermost axis first, u32 type
+//            (ggml_type.h), u64 offset from the start of the data, a multiple of the alignment
 // The alignment is the u32 entry "general.alignment", a power of two, 32 where it is missing.
 #pragma once
 
@@ -44,12 +44,12 @@ enum class GgufValueType : std::uint32_t {
 /// "u32", "text", "array", ...
 std::string_view gguf_value_type_name(GgufValueType type);
 
-/// A value where it lies in the file. Views into the file's bytes.
+/// A value in the file: views into the file's bytes.
 struct GgufValue {
   GgufValueType type = GgufValueType::kU8;
-  std::span<const std::byte> bytes;  ///< of a text its characters, of an array its elements, else the number
+  std::span<const std::byte> bytes;  ///< the characters of a text, the elements of an array, else the number
 
-  // Of an array:
+  // For arrays:
   GgufValueType element = GgufValueType::kU8;
   std::uint64_t count = 0;
 };
@@ -67,7 +67,7 @@ struct GgufTensor {
   std::uint64_t bytes = 0;
 };
 
-/// What a file's header says. Its views live as long as the bytes that were parsed.
+/// A file's header. Its views live as long as the bytes that were parsed.
 struct GgufHeader {
   std::uint32_t version = 0;
   std::uint64_t alignment = 32;
@@ -87,18 +87,19 @@ inline constexpr unsigned kGgufDeepestArray = 4;         ///< arrays inside each
 /// Whether a file that begins with these bytes is GGUF of some version and byte order.
 bool looks_like_gguf(std::span<const std::byte> start);
 
-/// Checks a whole file's header: every length and count against what the file holds, keys and tensor names unique and
-/// UTF-8, types known, sizes whole blocks, data inside the file and apart from each other. A Failure says what was found,
-/// what was expected and where; big-endian files and other versions are refused by name. A tensor whose type Crumb cannot
-/// decode is listed. Time is linear in the header's bytes, memory does not grow with arrays.
+/// Checks a whole file's header: every length and count against what the file holds, keys and tensor names
+/// unique and UTF-8, types known, sizes whole blocks, data inside the file and apart from each other. A
+/// Failure says what was found, what was expected and where; big-endian files and other versions are refused
+/// by name. A tensor whose type Crumb cannot decode is listed. Time is linear in the header's bytes, memory
+/// does not grow with arrays.
 Result<GgufHeader> parse_gguf(std::span<const std::byte> file);
 
-/// The bytes of a tensor's data. A Failure, which ends a sentence about the tensor, where a row is not whole blocks or the
-/// size overflows.
+/// The size of a tensor's data in bytes. A Failure, which ends a sentence about the tensor, where a row is
+/// not whole blocks or the size overflows.
 Result<std::uint64_t> gguf_tensor_bytes(const GgmlType& type, std::span<const std::uint64_t> shape);
 
-// Values as numbers and texts. Each is a Failure, which names the key's type and what was expected, where the value is of
-// another kind or does not fit.
+// Values as numbers and texts. Each is a Failure, which names the key's type and what was expected, where the
+// value is of another kind or does not fit.
 
 /// Any integer type (not bool) that holds a natural number.
 Result<std::uint64_t> gguf_natural(const GgufValue& value);
@@ -111,8 +112,8 @@ Result<bool> gguf_bool(const GgufValue& value);
 /// Well-formed UTF-8.
 Result<std::string_view> gguf_text(const GgufValue& value);
 
-/// Hands the elements of an array to `sink` in order, views into the file. What it returns ends the walk where it is no
-/// success. A Failure where the value is no array of `element`.
+/// Passes the elements of an array to `sink` in order, as views into the file. A Failure of the sink ends it
+/// and is returned. A Failure where the value is no array of `element`.
 Status gguf_for_each(const GgufValue& array, GgufValueType element,
                      const std::function<Status(const GgufValue&)>& sink);
 

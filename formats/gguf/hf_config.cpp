@@ -78,7 +78,8 @@ void put_yarn(Json& config, GgufFields& fields, const std::string& prefix) {
   config["rope_scaling"] = std::move(scaling);
 }
 
-/// By which positions are divided where no type, or a linear one, says so, as llama.cpp reads it: by an older key, too; 0 is none.
+/// By which positions are divided where no type, or a linear one, says so, as llama.cpp reads it: by an older
+/// key, too; 0 is none.
 double factor_in(GgufFields& fields, const std::string& prefix) {
   const std::optional<double> newer = fields.number(prefix + "rope.scaling.factor");
   const double factor = newer ? *newer : fields.number(prefix + "rope.scale_linear").value_or(1);

@@ -12,10 +12,10 @@
 
 namespace crumb {
 
-/// What the configuration needs to know of the tensors.
+/// What the configuration depends on in the tensors.
 struct GgufTensorFacts {
   std::uint64_t vocabulary = 0;  ///< rows of token_embd
-  bool has_output = false;       ///< a matrix of its own before the logits
+  bool has_output = false;       ///< whether the logits have a matrix of their own
   bool has_attention_bias = false;
   bool has_mlp_bias = false;
   std::optional<Llama3Scaling> rope;

@@ -1,7 +1,7 @@
 // tokenizer.json and tokenizer_config.json from tokenizer.ggml.*.
 //
-// model "gpt2" is byte-level BPE, with the splitting of words that tokenizer.ggml.pre names; "llama" is SentencePiece's
-// BPE with byte fallback, whose merges are found from the scores (vocabulary.h).
+// model "gpt2" is byte-level BPE, with the splitting of words that tokenizer.ggml.pre names; "llama" is
+// SentencePiece's BPE with byte fallback, whose merges are found from the scores (vocabulary.h).
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

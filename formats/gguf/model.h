@@ -1,5 +1,5 @@
-// A GGUF file as the Hugging Face checkpoint that it was converted from: tensors under that one's names, in its order of
-// rows and with its norms, and its configuration and tokenizer made from the metadata.
+// A GGUF file as the Hugging Face checkpoint that it was converted from: with that checkpoint's names of
+// tensors, order of rows and norms, and with its configuration and tokenizer made from the metadata.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct GgufModel {
   std::vector<MadeFile> files;  ///< sorted by path
 };
 
-/// Of an architecture that Crumb does not know, or with tensors that it cannot name, all tensors keep their GGUF names
-/// and there are no files; `skipped` says so. Blocks become F32, plain types stay. A Failure where the header is damaged,
-/// metadata that the configuration needs are missing or wrong, a type of tensor is not decoded, the file is one part of
-/// several, or an adapter (formats/adapters/gguf_adapter.h).
+/// Where Crumb does not know the architecture, or cannot name a tensor, all tensors keep their GGUF names and
+/// there are no files; `skipped` says so. Blocks become F32, plain types stay. A Failure where the header is
+/// damaged, metadata that the configuration needs are missing or wrong, a type of tensor is not decoded, the
+/// file is one part of several, or it is an adapter (formats/adapters/gguf_adapter.h).
 Result<GgufModel> read_gguf_model(std::span<const std::byte> file);
 
 }  // namespace crumb

@@ -1,5 +1,5 @@
-// How byte-level vocabularies split text into words: GGUF names the way, tokenizer.json spells it out. One table for both
-// directions.
+// How byte-level vocabularies split text into words: GGUF names the way, tokenizer.json describes it. One
+// table for both directions.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ struct PreTokenizer {
   bool adds_bos = false;       ///< unless add_bos_token says otherwise
 };
 
-/// Those that Crumb knows. Of several names for one way the first is the one to write.
+/// The ways that Crumb knows. Of several names for one way the first one is written.
 std::span<const PreTokenizer> pre_tokenizers();
 
 /// Null where none has the name.

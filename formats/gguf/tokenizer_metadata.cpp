@@ -247,8 +247,8 @@ class TokenizerMaker {
     return adds;
   }
 
-  /// By the tokens that merges make: the number of those that come before in the order of scores. Merges of a token follow
-  /// each other, but for tokens of one score, whose merges are among each other.
+  /// By the tokens that merges make: the number of those that come before in the order of scores. Merges of a
+  /// token follow each other, but for tokens of one score, whose merges are among each other.
   std::map<std::string, std::size_t> ranks() const {
     std::map<std::string, std::size_t> last, rank;
     for (std::size_t i = 0; i < merges_.size(); ++i) last[merges_[i].first + merges_[i].second] = i;

@@ -6,7 +6,7 @@
 
 namespace crumb {
 
-/// The bytes of a number's type; 0 of texts and arrays.
+/// The bytes of a number's type; 0 for texts and arrays.
 std::uint64_t gguf_number_bytes(GgufValueType type);
 
 /// The value type of that number in the file. A Failure where there is none.

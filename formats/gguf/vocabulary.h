@@ -1,6 +1,6 @@
-// The tokens of a GGUF file's metadata, and the merges of SentencePiece's BPE, which follow from scores: every way to cut a
-// normal token into two normal tokens, the highest score first, of equal ones the longer left part, then the longer right
-// part.
+// The tokens of a GGUF file's metadata, and the merges of SentencePiece's BPE, which follow from scores:
+// every way to cut a normal token into two normal tokens, the highest score first, of equal ones the longer
+// left part, then the longer right part.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct Vocabulary {
 using TokenIds = std::unordered_map<std::string_view, std::uint32_t>;
 using TokenPairs = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// Pairs of token texts, the first to be merged first. Precondition: as many scores and types as tokens, all of which
-/// `ids` has.
+/// Pairs of token texts in the order of merging. Precondition: as many scores and types as tokens, all of
+/// which `ids` has.
 TokenPairs merges_by_score(const Vocabulary& vocabulary, const TokenIds& ids);
 
 }  // namespace crumb

@@ -1,7 +1,8 @@
-// Writing GGUF 3 (layout: gguf.h): what the file will hold is planned first, then the tensors' bytes come in the plan's
+// Writes GGUF 3 (layout: gguf.h): the contents are planned first, then the tensors' bytes come in the plan's
 // order, in as many pieces as the caller likes. The file appears under its name when finish() returns.
 //
-//   GgufWriter writer("model.gguf", {.metadata = {{"general.architecture", std::string("llama")}}, .tensors = {...}});
+//   GgufWriter writer("model.gguf",
+//                     {.metadata = {{"general.architecture", std::string("llama")}}, .tensors = {...}});
 //   for (tensor in the plan's order) writer.append(bytes of the tensor);
 //   writer.finish();
 #pragma once
@@ -19,7 +20,7 @@
 
 namespace crumb {
 
-/// A value that is written. Vectors are arrays.
+/// A value to write. Vectors are arrays.
 using GgufDatum = std::variant<std::uint32_t, std::int32_t, std::uint64_t, float, bool, std::string,
                                std::vector<std::int32_t>, std::vector<float>, std::vector<std::string>>;
 
@@ -43,17 +44,17 @@ inline constexpr std::uint64_t kGgufAlignment = 32;  ///< of what is written
 
 class GgufWriter {
  public:
-  /// Throws Error where the output cannot be made, and where the plan is none that the reader would take: names that are
-  /// empty, longer than 63 bytes (tensors; more ggml does not read), not UTF-8 or not unique, more than four axes, rows
-  /// that are not whole blocks.
+  /// Throws Error where the output cannot be made, and where the reader would refuse the plan: names that are
+  /// empty, longer than 63 bytes (tensors; ggml reads no more), not UTF-8 or not unique, more than four axes,
+  /// rows that are not whole blocks.
   GgufWriter(const std::filesystem::path& path, GgufPlan plan);
 
-  /// The next bytes of the data, in the order of the plan's tensors; padding between tensors is written here. Throws Error
-  /// when writing fails, and where there are more bytes than planned.
+  /// The next bytes of the data, in the order of the plan's tensors; padding between tensors is written here.
+  /// Throws Error when writing fails, and where there are more bytes than planned.
   void append(std::span<const std::byte> bytes);
 
-  /// Gives the file its name and returns its size. `check` gets the path of the whole file before that; what it throws
-  /// leaves no file. Throws Error where bytes are missing.
+  /// Gives the file its name and returns its size. `check` gets the path of the whole file before that; if it
+  /// throws, no file is left. Throws Error where bytes are missing.
   std::uint64_t finish(const std::function<void(const std::filesystem::path& written)>& check = {});
 
  private:

@@ -20,7 +20,7 @@
 
 namespace crumb {
 
-/// As many axes as numpy's arrays can have.
+/// The most axes that numpy's arrays can have.
 inline constexpr std::size_t kMaxNpyRank = 64;
 
 struct NpyHeader {
@@ -30,8 +30,8 @@ struct NpyHeader {
   std::vector<std::uint64_t> shape;
   std::uint64_t data_offset = 0;  ///< of the first element, from the start of the file
   std::uint64_t data_bytes = 0;
-  /// What the array holds where that is no type of ours: "Python objects ('|O')". Of the other members only
-  /// data_offset then means something.
+  /// What the array holds where Crumb has no such type: "Python objects ('|O')". Of the other members only
+  /// data_offset is valid then.
   std::string foreign;
 };
 
@@ -48,22 +48,23 @@ struct NpyArray {
 /// Whether a file begins as .npy files do (6 bytes are enough).
 bool looks_like_npy(std::span<const std::byte> start);
 
-/// How many bytes stand before the data, told from the first kNpyStart bytes of a file of `total` bytes (or
-/// from all of a shorter one).
+/// The number of bytes before the data, from the first kNpyStart bytes of a file of `total` bytes (or from
+/// all of a shorter one).
 inline constexpr std::size_t kNpyStart = 12;
 Result<std::uint64_t> npy_header_bytes(std::span<const std::byte> start, std::uint64_t total);
 
-/// Checks the header at the start of a file of `total` bytes, and that it ends where the array does. `start`
-/// holds npy_header_bytes() or more. Types that are none of ours are no Failure: NpyHeader::foreign tells.
+/// Checks the header at the start of a file of `total` bytes, and that the file ends where the array does.
+/// `start` holds npy_header_bytes() or more. Types that Crumb does not have are no Failure:
+/// NpyHeader::foreign says them.
 Result<NpyHeader> parse_npy_header(std::span<const std::byte> start, std::uint64_t total);
 
-/// The same for a whole file, where types that are none of ours are a Failure.
+/// The same for a whole file; types that Crumb does not have are a Failure.
 Result<NpyHeader> parse_npy_header(std::span<const std::byte> file);
 
 /// A whole file's one array. Bytes after it are an error. Takes the memory of the data once.
 Result<NpyArray> parse_npy(std::span<const std::byte> file);
 
-/// As above from a file, whose path then stands before the message.
+/// Reads a file, whose path begins the message of a Failure.
 Result<NpyArray> read_npy(const std::filesystem::path& path);
 
 /// Everything before the data, version 1.0, for little-endian row-major data. Throws crumb::Error for types

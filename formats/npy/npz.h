@@ -16,8 +16,8 @@
 
 namespace crumb {
 
-/// The arrays of an archive, named without ".npy". A member that is no .npy, or whose type is none of ours
-/// (objects, strings, records, complex128), is skipped and listed with what it is.
+/// The arrays of an archive, named without ".npy". A member that is no .npy, or whose type Crumb does not
+/// have (objects, strings, records, complex128), is skipped and listed with what it is.
 Result<TensorListing> list_npz(std::span<const std::byte> file);
 
 /// The one array of an .npy file, under the name given (the file's stem). Either byte order, C or Fortran.

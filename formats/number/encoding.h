@@ -6,18 +6,19 @@
 // numbered row by row: block (i / block_rows, j / block_cols) has index (i / block_rows) * blocks_per_row + j
 // / block_cols. Every granularity is such a block: tensor = rows x cols, channel = 1 x cols, group=N = 1 x N.
 //
-//   codes       CodeLayout::kRows: every row packed on its own (packing.h), rows * packed_bytes(cols, bits) bytes;
-//               kTiles: tiles of 16 x 32 (tiles.h), row of tiles by row of tiles, zero bits beyond the matrix
-//   scales      one per slot, in the scale format; a block's slot is its number, but for tiles of blocks of one row,
-//               where the scales of 16 rows lie together (EncodedLayout::slot)
+//   codes       CodeLayout::kRows: every row packed on its own (packing.h), rows * packed_bytes(cols, bits)
+//               bytes; kTiles: tiles of 16 x 32 (tiles.h), row of tiles by row of tiles, zero bits beyond the
+//               matrix
+//   scales      one per slot, in the scale format; a block's slot is its number, but for tiles of blocks of
+//               one row, where the scales of 16 rows lie together (EncodedLayout::slot)
 //   zeros       ZeroPoint::kInteger: one code per slot in the number format's own bits, packed as a single
 //               row; kFloat, kMinimum: one float per slot in zero_point_format(scale)
 //   codebook    learned codebooks: 2^bits float32, ascending
 //   tensor_scale  one float32
 //
 // A stack (stack_axes above 0) is a tensor [batch..., rows, columns...] of matrices that are encoded each by
-// itself: a part has the bytes of the first matrix' part, then those of the second, and so on. Rows and blocks
-// are numbered on through all of them.
+// itself: a part has the bytes of the first matrix' part, then those of the second, and so on. Rows and
+// blocks are numbered on through all of them.
 //
 //   value = (value of code - zero point) * effective scale, or with ZeroPoint::kMinimum
 //   value = value of code * effective scale + zero point
@@ -45,7 +46,7 @@ inline constexpr std::string_view kZeroPointNames[] = {"none", "int", "float", "
 /// Likewise for Range.
 inline constexpr std::string_view kRangeNames[] = {"narrow", "full"};
 
-/// How codes lie.
+/// The order of codes in memory.
 enum class CodeLayout : uint8_t { kRows, kTiles };
 inline constexpr std::string_view kCodeLayoutNames[] = {"rows", "tiles"};
 
@@ -64,23 +65,23 @@ struct Encoding {
 
   bool operator==(const Encoding&) const = default;
 
-  /// Whether a value is a whole or half number, or another value of the grid, less a zero point, times a scale that is
-  /// not negative: what integer arithmetic, and the files of other tools, ask for.
+  /// Whether a value is a level (a whole or half number, or another value of the grid) minus a zero point,
+  /// times a scale that is not negative. Integer arithmetic and the files of other tools need that.
   bool has_levels() const { return zero != ZeroPoint::kMinimum && !signed_scales; }
 };
 
 /// The most elements of a tensor: times eight bits, and times a scale's bytes, they still fit 64 bits.
 inline constexpr uint64_t kMostElements = uint64_t{1} << 58;
 
-/// The matrix behind a shape.
+/// The matrix that a shape stands for.
 struct MatrixShape {
   uint64_t rows = 0;
   uint64_t cols = 0;
   uint64_t size() const { return rows * cols; }
 };
 
-/// Of a stack all matrices, one below the other. Fails when the product of the axes exceeds 2^58, or where no two axes
-/// are left of a stack.
+/// For a stack, all matrices, one below the other. Fails where the product of the axes exceeds 2^58, or where
+/// a stack has fewer than two axes left.
 Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape, uint64_t stack_axes = 0);
 
 /// Sizes in bytes of the parts of an encoded tensor, and the block counts behind them.
@@ -104,10 +105,10 @@ struct EncodedLayout {
   uint64_t tensor_scale_bytes = 0;
 
   uint64_t blocks() const { return block_rows * blocks_per_row; }
-  /// Of one matrix.
+  /// Blocks of one matrix.
   uint64_t blocks_each() const { return bands * blocks_per_row; }
 
-  /// Which of the matrices a block is of. Precondition: the tensor has elements.
+  /// The matrix that a block belongs to. Precondition: the tensor has elements.
   uint64_t matrix_of_block(uint64_t block) const { return matrices == 1 ? 0 : block / blocks_each(); }
   uint64_t matrix_of_row(uint64_t row) const { return matrices == 1 ? 0 : row / matrix_rows; }
 
@@ -117,21 +118,21 @@ struct EncodedLayout {
     return (row / matrix_rows * bands + row % matrix_rows / block_height) * blocks_per_row;
   }
 
-  /// Of codes in tiles: the row of tiles that a row is in, and which of its 16 rows it is.
+  /// For codes in tiles: the row of tiles that a row is in, and its index among the 16 rows.
   uint64_t tile_row(uint64_t row) const {
     const uint64_t each = (matrix_rows + kTileRows - 1) / kTileRows;
     return matrices == 1 ? row / kTileRows : row / matrix_rows * each + row % matrix_rows / kTileRows;
   }
   uint64_t row_in_tile(uint64_t row) const { return (matrices == 1 ? row : row % matrix_rows) % kTileRows; }
 
-  /// Where the scale and the zero point of a block lie.
+  /// The slot of the scale and the zero point of a block.
   uint64_t slot(uint64_t block) const {
     if (!slots_in_tiles) return block;
     const uint64_t before = matrix_of_block(block), own = block - before * blocks_each();
     const uint64_t row = own / blocks_per_row, across = own % blocks_per_row;
     return before * slots_each + (row / kTileRows * blocks_per_row + across) * kTileRows + row % kTileRows;
   }
-  /// Whose slot this is; nothing where it belongs to no row.
+  /// The block of a slot; nothing where the slot belongs to no row.
   std::optional<uint64_t> block_of(uint64_t slot_index) const {
     if (!slots_in_tiles) return slot_index;
     const uint64_t before = slot_index / slots_each, own = slot_index % slots_each;

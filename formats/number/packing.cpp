@@ -33,8 +33,8 @@ void pack_eights(const uint8_t* __restrict codes, uint64_t eights, uint8_t* __re
   }
 }
 
-/// The same backwards. Where as many bytes follow, a whole word is loaded: one that is put together in memory from three bytes
-/// makes the load wait.
+/// The same backwards. Where as many bytes follow, a whole word is loaded: one that is put together in memory
+/// from three bytes makes the load wait.
 template <int kBits>
 void unpack_eights(const uint8_t* __restrict in, uint64_t eights, uint8_t* __restrict codes) {
   const uint64_t whole =

@@ -14,8 +14,8 @@ inline std::optional<int> exponent_of(double value) {
   return exponent - 1;
 }
 
-/// The exponent of the lowest bit that is set: the greatest power of two that the value is a whole multiple of. Precondition:
-/// it is finite and not 0.
+/// The exponent of the lowest bit that is set: the greatest power of two that the value is a whole multiple
+/// of. Precondition: it is finite and not 0.
 inline int lowest_bit(double value) {
   int exponent = 0;
   auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(std::fabs(value), &exponent), 53));

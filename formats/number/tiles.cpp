@@ -11,8 +11,9 @@ constexpr uint64_t kTogether = 4;  // codes of a row that lie side by side: a wo
 /// The low `width` bits of every byte.
 constexpr uint32_t low_bits(int width) { return 0x01010101U * ((1U << width) - 1); }
 
-/// Calls visit(width, shift, word, plane, first column): `shift`, the field's lowest bit in a code; the words of the row
-/// in the tile are at 4-byte words word, word + 16, ...; in a word, the field's bits begin at width * plane.
+/// Calls visit(width, shift, word, plane, first column): `shift`, the field's lowest bit in a code; the words
+/// of the row in the tile are at 4-byte words word, word + 16, ...; in a word, the field's bits begin at
+/// width * plane.
 template <class Visit>
 void for_planes(int bits, const Visit& visit) {
   uint64_t line = 0;

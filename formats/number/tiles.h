@@ -1,9 +1,10 @@
 // Codes in tiles, as kernels read them: one vector load has four neighbouring codes of each of 16 rows.
 //
-// A tile has the codes of 16 rows x 32 columns in 64 * bits bytes. A code is cut into fields, from its least significant
-// bit on: one of 8 bits, or one of 4 where bits is 4 to 7, then one of 2, then one of 1, as far as bits are left. A field
-// of w bits takes w lines of 64 bytes, the fields one behind the other. In line l, byte 4 r + c has in its bits
-// [w p, w p + w) the field of the code in row r, column l * 32 / w + 4 p + c. (docs/crumb_file.md, "Codes")
+// A tile has the codes of 16 rows x 32 columns in 64 * bits bytes. A code is cut into fields, from its least
+// significant bit on: one of 8 bits, or one of 4 where bits is 4 to 7, then one of 2, then one of 1, as far
+// as bits are left. A field of w bits takes w lines of 64 bytes, the fields one behind the other. In line l,
+// byte 4 r + c has in its bits [w p, w p + w) the field of the code in row r, column l * 32 / w + 4 p + c.
+// (docs/crumb_file.md, "Codes")
 #pragma once
 
 #include <array>
@@ -31,8 +32,8 @@ constexpr std::array<int, 3> tile_fields(int bits) {
 /// Packs 16 rows of 32 codes, row-major, each below 2^bits, into tile_bytes(bits) bytes.
 void pack_tile(std::span<const uint8_t, kTileRows * kTileCols> codes, int bits, uint8_t* tile);
 
-/// The codes of a tile, a byte each, as kernels multiply them: eight vectors of 64 bytes, of which vector g has the code of
-/// row r, column 4 g + c in byte 4 r + c.
+/// The codes of a tile, a byte each, as kernels multiply them: eight vectors of 64 bytes, of which vector g
+/// has the code of row r, column 4 g + c in byte 4 r + c.
 void unpack_tile(const uint8_t* tile, int bits, uint8_t* vectors);
 
 /// The 32 codes of a row of a tile.

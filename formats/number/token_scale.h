@@ -1,4 +1,5 @@
-// Scales that are found as values come: the largest magnitude of a token's run over the number that it becomes.
+// Scales that are found as values come: the largest magnitude of a token's run over the number that it
+// becomes.
 #pragma once
 
 #include "formats/number/number_format.h"

@@ -1,10 +1,11 @@
 // Data of an ONNX model that lie beside it (TensorProto.external_data): the one rule of every reader here.
 //
-// The entries `location` (once), `offset` (0 without one) and `length` (the tensor's size, if it is there) say where;
-// others, `checksum` among them, are not looked at. A location is a relative path with '/', which may hold "." parts but
-// no "..", and leads to a file inside the folder of the model, links resolved, or inside the folder that the model's own
-// file lies in where the model's path is a link (as in download caches, whose names are links into one folder). Paths
-// that other systems take for absolute or for leaving the folder ("C:\x", "\x", "..\x") are refused everywhere.
+// The entries `location` (once), `offset` (0 without one) and `length` (the tensor's size, if it is there)
+// say where; others, `checksum` among them, are not looked at. A location is a relative path with '/', which
+// may hold "." parts but no "..", and leads to a file inside the folder of the model, links resolved, or
+// inside the folder that the model's own file lies in where the model's path is a link (as in download
+// caches, whose names are links into one folder). Paths that other systems take for absolute or for leaving
+// the folder ("C:\x", "\x", "..\x") are refused everywhere.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct OnnxExternalPlace {
   std::uint64_t offset = 0;
 };
 
-/// Where the entries say that the `bytes` of a tensor lie, by the names alone. A Failure is the end of a sentence
-/// about the tensor: "its external offset is 'x', expected ...".
+/// Where the entries say that the `bytes` of a tensor lie, by the names alone. A Failure is the end of a
+/// sentence about the tensor: "its external offset is 'x', expected ...".
 Result<OnnxExternalPlace> place_onnx_external(std::span<const OnnxExternalEntry> entries,
                                               std::uint64_t bytes);
 
@@ -48,8 +49,8 @@ class OnnxDataFolder {
   /// With `file` in the place of what is called `name` there: written, and not yet renamed.
   OnnxDataFolder with(const std::string& name, const std::filesystem::path& file) const;
 
-  /// The file of a place. A Failure, the end of a sentence about the tensor, where links lead out of the folder or the
-  /// file is not there.
+  /// The file of a place. A Failure, the end of a sentence about the tensor, where links lead out of the
+  /// folder or the file is not there.
   Result<std::filesystem::path> find(const OnnxExternalPlace& place) const;
 
   /// The same, opened: every tensor of a file shares it.
@@ -63,7 +64,8 @@ class OnnxDataFolder {
       std::make_shared<std::map<std::string, std::shared_ptr<const InputFile>>>();
 };
 
-/// Whether a place with so many bytes lies in a file of `size` bytes; a Failure, the end of a sentence, where it does not.
+/// Whether a place with so many bytes lies in a file of `size` bytes; a Failure, the end of a sentence, where
+/// it does not.
 Status check_onnx_external(const OnnxExternalPlace& place, std::uint64_t bytes, std::uint64_t size);
 
 }  // namespace crumb

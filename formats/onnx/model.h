@@ -1,8 +1,9 @@
-// An ONNX model as its bytes say it (onnx.proto): the fields that a network needs, texts and tensors in place. Nothing is
-// judged but damage: what a name, a type or a version may be is for whoever makes a graph of it.
+// An ONNX model as its bytes say it (onnx.proto): the fields that a network needs, texts and tensors in
+// place. Nothing is judged but damage: what a name, a type or a version may be is for whoever makes a graph
+// of it.
 //
-// Fields that are not listed here are passed over, graphs within attributes among them. Of a field that is not repeated
-// the last one counts, except for messages, which protobuf merges: two of those are refused.
+// Fields that are not listed here are passed over, graphs within attributes among them. Of a field that is
+// not repeated the last one counts, except for messages, which protobuf merges: two of those are refused.
 #pragma once
 
 #include <cstddef>

@@ -19,8 +19,8 @@
 
 namespace crumb {
 
-/// Whether the bytes are a ModelProto with a graph (ONNX has no magic): known fields of the right wire types up
-/// to the graph, which must be whole and hold nothing but fields that a graph has.
+/// Whether the bytes are a ModelProto with a graph (ONNX has no magic): known fields of the right wire types
+/// up to the graph, which must be whole and hold nothing but fields that a graph has.
 bool looks_like_onnx(std::span<const std::byte> file);
 
 /// Lists the initializers of the main graph. Skipped and listed: those of types that are none of ours

@@ -106,7 +106,8 @@ Result<std::optional<StoredTensor>> place_external(std::span<const std::byte> fi
   return std::optional(std::move(stored));
 }
 
-/// What can be told of a run of varints without reading it: how many there may be, and that the last one ends.
+/// What can be told of a run of varints without reading it: how many there may be, and that the last one
+/// ends.
 Status check_varints(std::span<const std::byte> file, const OnnxTensor& tensor, const WireExtent& run,
                      std::uint64_t numbers) {
   if (run.size < numbers || (run.size + 9) / 10 > numbers)

@@ -1,9 +1,9 @@
 // One TensorProto of an ONNX file: what its fields say, and where that puts its elements.
 //
-// The data stand in one of several fields, by type (onnx.proto3): raw_data (any type, little-endian), float_data
-// (FLOAT, COMPLEX64), double_data (DOUBLE), int64_data (INT64), uint64_data (UINT32, UINT64), int32_data (all
-// the other types, floats of 16 and 8 bits by their bits, two FLOAT4E2M1 a number), or outside: data_location 1
-// and external_data.
+// The data stand in one of several fields, by type (onnx.proto3): raw_data (any type, little-endian),
+// float_data (FLOAT, COMPLEX64), double_data (DOUBLE), int64_data (INT64), uint64_data (UINT32, UINT64),
+// int32_data (all the other types, floats of 16 and 8 bits by their bits, two FLOAT4E2M1 a number), or
+// outside: data_location 1 and external_data.
 #pragma once
 
 #include <array>
@@ -48,7 +48,8 @@ struct OnnxTensor {
   const OnnxRun& run(OnnxData field) const { return data[static_cast<std::size_t>(field)]; }
 };
 
-/// A Failure on damage, negative sizes, more than kOnnxMostAxes axes and names that are too long or not UTF-8.
+/// A Failure on damage, negative sizes, more than kOnnxMostAxes axes and names that are too long or not
+/// UTF-8.
 Result<OnnxTensor> parse_onnx_tensor(std::span<const std::byte> file, const WireExtent& message);
 
 /// "float4e2m1", "string"; nothing for numbers that the format does not know.
@@ -60,9 +61,9 @@ std::optional<std::string_view> onnx_type_name(std::int32_t data_type);
 Result<std::optional<StoredTensor>> place_onnx_tensor(std::span<const std::byte> file,
                                                       const OnnxTensor& tensor);
 
-/// The numbers of a data field other than raw_data, the `bytes_each` low bytes of each (four or eight of a float or
-/// double): packed runs and single numbers in their order. A Failure, the end of a sentence about the tensor, on damage
-/// and where there are not `count` of them.
+/// The numbers of a data field other than raw_data, the `bytes_each` low bytes of each (four or eight of a
+/// float or double): packed runs and single numbers in their order. A Failure, the end of a sentence about
+/// the tensor, on damage and where there are not `count` of them.
 Result<std::vector<std::byte>> read_onnx_numbers(std::span<const std::byte> file, const WireExtent& message,
                                                  OnnxData field, std::size_t bytes_each, std::uint64_t count);
 

@@ -4,8 +4,8 @@
 //   model.safetensors.index.json           {"metadata": {"total_size": bytes of all tensors},
 //                                           "weight_map": {tensor: file}}
 //
-// What fits into one file is model.safetensors, without an index. Sizes are those of tensors, without headers;
-// a tensor above the limit has a file of its own.
+// What fits into one file is model.safetensors, without an index. Sizes are those of tensors, without
+// headers; a tensor above the limit has a file of its own.
 #pragma once
 
 #include <cstddef>
@@ -46,10 +46,10 @@ ShardPlan plan_shards(std::vector<TensorDescription> tensors, std::uint64_t shar
 /// Writes the files of a plan into a folder, one after the other, and the index last, so that what an
 /// interrupted run leaves behind is never taken for a whole model. Every failure throws crumb::Error.
 ///
-/// The folder is made where it is missing. One that holds other safetensors files or another index is refused:
-/// old and new files would be mixed. Files of the plan's own names are replaced; the old index goes before
-/// the first of them. While the object lives, a second run into the folder is refused. Destruction without
-/// commit() removes the files that were written.
+/// The folder is made where it is missing. One that holds other safetensors files or another index is
+/// refused: old and new files would be mixed. Files of the plan's own names are replaced; the old index goes
+/// before the first of them. While the object lives, a second run into the folder is refused. Destruction
+/// without commit() removes the files that were written.
 class ShardedSafetensorsWriter {
  public:
   ShardedSafetensorsWriter(const std::filesystem::path& folder, ShardPlan plan,

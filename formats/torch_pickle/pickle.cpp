@@ -346,8 +346,8 @@ class PickleMachine {
     return push(make(PickleKind::kDict));
   }
 
-  /// The state of a dictionary is its attributes (_metadata of a state dict): not its entries, left out as that of
-  /// whatever else may have one.
+  /// The state of a dictionary is its attributes (_metadata of a state dict): not its entries, left out as
+  /// that of whatever else may have one.
   bool build() {
     if (!have(2)) return false;
     const PickleId state = pop(), target = stack_.back();

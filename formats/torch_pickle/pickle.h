@@ -42,8 +42,8 @@ enum class PickleKind : std::uint8_t {
 };
 
 /// What a known global is to the caller, whether a call of it without arguments makes a dictionary that
-/// entries may then be set in (collections.OrderedDict), and whether what another call of it makes may be given a state,
-/// which is left out (the attributes of an argparse.Namespace).
+/// entries may then be set in (collections.OrderedDict), and whether what another call of it makes may be
+/// given a state, which is left out (the attributes of an argparse.Namespace).
 struct PickleGlobal {
   std::uint16_t id = 0;
   bool is_dictionary = false;

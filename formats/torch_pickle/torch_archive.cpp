@@ -61,7 +61,8 @@ bool is_bare_pickle(std::string_view start) {
   return start.size() >= 2 && start[0] == '\x80' && start[1] >= '\x02' && start[1] <= '\x05';
 }
 
-/// PyTorch 0.1.10 to 1.5 began with a pickle of the number 0x1950a86a20f9469cfc6c; a frame may come before it.
+/// PyTorch 0.1.10 to 1.5 began with a pickle of the number 0x1950a86a20f9469cfc6c; a frame may come before
+/// it.
 bool has_magic_number(std::string_view start) {
   constexpr std::string_view kMagic = "\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.";
   return is_bare_pickle(start) && start.substr(0, 32).find(kMagic) != std::string_view::npos;

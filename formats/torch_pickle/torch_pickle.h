@@ -28,29 +28,32 @@ struct TorchOptions {
   std::string key;
 };
 
-/// Whether a file's first bytes are those of a bare pickle, as torch.save wrote before version 1.6 and pickle.dump
-/// writes, or of torch's tar archive of before 0.1.10 (262 bytes are enough to tell). For messages only.
+/// Whether a file's first bytes are those of a bare pickle, as torch.save wrote before version 1.6 and
+/// pickle.dump writes, or of torch's tar archive of before 0.1.10 (262 bytes are enough to tell). For
+/// messages only.
 bool looks_like_old_torch(std::span<const std::byte> start);
 
 /// Lists the tensors of a saved state dict. Nested dictionaries and lists are flattened with dots ("0.weight"
 /// for list elements). Without a key: where the saved object is a wrapper (a dictionary whose values are
-/// mostly no tensors) with exactly one entry among "state_dict", "model_state_dict", "model", "module", "net",
-/// "weights", "params" that is a dictionary with tensors, that entry is the model; otherwise the whole object
-/// is. Entries that are no tensors, and optimizer states ("optimizer", "optimizer_state_dict", "optim", ...
-/// or any dictionary with "state" and "param_groups"), are skipped and listed.
+/// mostly no tensors) with exactly one entry among "state_dict", "model_state_dict", "model", "module",
+/// "net", "weights", "params" that is a dictionary with tensors, that entry is the model; otherwise the whole
+/// object is. Entries that are no tensors, and optimizer states ("optimizer", "optimizer_state_dict",
+/// "optim", ... or any dictionary with "state" and "param_groups"), are skipped and listed.
 ///
 /// A saved object that is one tensor has no name in the file and is listed as "": the caller names it. A
-/// tensor that a key picks is named by the key's last part. Quantized tensors (qint8, quint8, qint32; one scale or one for
-/// each channel) are the floats that they stand for; of the pair that a quantized layer packs ("_packed_params"), the
-/// weight has the entry's name and the bias that of a member. Tensors of types that are none of ours are skipped and listed
-/// too; pairs of 4-bit floats are listed as F4, whose last axis is twice as long.
+/// tensor that a key picks is named by the key's last part. Quantized tensors (qint8, quint8, qint32; one
+/// scale or one for each channel) are the floats that they stand for; of the pair that a quantized layer
+/// packs ("_packed_params"), the weight has the entry's name and the bias that of a member. Tensors of types
+/// that are none of ours are skipped and listed too; pairs of 4-bit floats are listed as F4, whose last axis
+/// is twice as long.
 ///
 /// A Failure says: a pickle that asks for anything outside the allow-list (its full name, as in 'os.system'),
 /// an old non-zip file, TorchScript (an archive with code/), a truncated or damaged archive, a key that is
 /// not there (and which are), a view that leaves its storage, a storage that is not there or has another
-/// size, conjugate and negative views, sparse, meta and nested tensors, quantized ones of other types, names that collide once flattened, optimizer state alone, and objects
-/// without a tensor that can be read. Memory and time are bounded by the pickle's size, however values are
-/// shared: about 50 bytes for one of its own, and up to 256 for what is listed (at most 1 GiB).
+/// size, conjugate and negative views, sparse, meta and nested tensors, quantized ones of other types, names
+/// that collide once flattened, optimizer state alone, and objects without a tensor that can be read. Memory
+/// and time are bounded by the pickle's size, however values are shared: about 50 bytes for one of its own,
+/// and up to 256 for what is listed (at most 1 GiB).
 Result<TensorListing> list_torch_checkpoint(std::span<const std::byte> file,
                                             const TorchOptions& options = {});
 

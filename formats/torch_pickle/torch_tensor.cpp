@@ -32,8 +32,8 @@ checked::Size last_element(std::uint64_t first, const std::vector<std::uint64_t>
   return last;
 }
 
-/// The checksum of a storage, where reading the tensor is reading all of it. 0 is what torch.save writes where it is told
-/// not to compute checksums. A part of a storage is read alone.
+/// The checksum of a storage, where reading the tensor is reading all of it. 0 is what torch.save writes
+/// where it is told not to compute checksums. A part of a storage is read alone.
 void take_checksum(StoredTensor& tensor, std::uint64_t bytes, std::uint32_t checksum) {
   TensorPlace& place = tensor.place;
   const bool whole = !place.strides.empty() || (place.first == 0 && bytes == place.decoded);
@@ -319,8 +319,8 @@ Result<StoredTensor> TorchTensors::parameters(PickleId id, const char* what,
   return *std::move(made);
 }
 
-/// Reads scale and zero point of (scheme, scale, zero point), or scales, zero points and their axis of (scheme, scales, zero
-/// points, axis). A Failure where it is neither.
+/// Reads scale and zero point of (scheme, scale, zero point), or scales, zero points and their axis of
+/// (scheme, scales, zero points, axis). A Failure where it is neither.
 std::optional<Failure> TorchTensors::read_quantizer(const std::vector<PickleId>& quantizer,
                                                     AffineCodes& affine) const {
   const TorchGlobal* const scheme = quantizer.empty() ? nullptr : role_of(quantizer[0]);

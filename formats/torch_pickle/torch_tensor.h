@@ -28,9 +28,9 @@ class TorchTensors {
 
   bool is_tensor(PickleId id) const;
 
-  /// A quantized tensor is the floats that its codes stand for. A Failure where the call is damaged, or its view leaves its
-  /// storage, or the storage is not there, and of sparse, meta and nested tensors, which says what to save instead.
-  /// Precondition: is_tensor(id).
+  /// A quantized tensor is the floats that its codes stand for. A Failure where the call is damaged, or its
+  /// view leaves its storage, or the storage is not there, and of sparse, meta and nested tensors, which says
+  /// what to save instead. Precondition: is_tensor(id).
   Result<TorchTensor> tensor(PickleId id) const { return tensor(id, true); }
 
   /// "an integer", "a sparse tensor": any value, for people.

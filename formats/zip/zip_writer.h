@@ -20,8 +20,8 @@ class ZipWriter {
   /// The archive begins at byte 0: `file` is empty. It must outlive the writer and is the caller's to commit.
   explicit ZipWriter(OutputFile& file) : file_(file) {}
 
-  /// A member of the concatenated parts, stored or deflated. The name is UTF-8, and the caller sees to it that
-  /// none occurs twice. Throws crumb::Error for names that zip cannot hold and where writing fails.
+  /// A member of the concatenated parts, stored or deflated. The name is UTF-8, and the caller sees to it
+  /// that none occurs twice. Throws crumb::Error for names that zip cannot hold and where writing fails.
   void add(std::string_view name, std::span<const std::span<const std::byte>> parts, bool deflate);
 
   /// Once, last.

@@ -1,4 +1,4 @@
-// The stored tensors of a quantized checkpoint, by the layer that they belong to, inside formats/checkpoint/quantized.
+// The stored tensors of a quantized checkpoint by their layer, inside formats/checkpoint/quantized.
 #pragma once
 
 #include <map>
@@ -17,37 +17,37 @@ struct Module {
   std::string name;  ///< "model.layers.0.self_attn.q_proj"
   std::map<std::string, const TensorEntry*, std::less<>> tensors;
 
-  /// Null where there is none.
+  /// Null where the layer has no such part.
   const TensorEntry* find(std::string_view part) const {
     const auto found = tensors.find(part);
     return found != tensors.end() ? found->second : nullptr;
   }
 };
 
-/// How one layer is read.
+/// How one layer is decoded.
 struct Decoding {
   QuantizedLayout layout;
   std::string codes, scales, zeros, index, global;  ///< names of parts; empty where the layout has none
 };
 
-/// What a checkpoint's method makes of it.
+/// What a checkpoint's method reads.
 struct Reading {
   std::string method;               ///< "compressed-tensors (pack-quantized)", for messages
-  std::vector<std::string> codes;   ///< parts whose presence makes a layer a quantized one
-  std::vector<std::string> taken;   ///< parts of such a layer that its weight is made of
-  std::vector<std::string> others;  ///< parts of any layer that are left out: quantizers of activations
+  std::vector<std::string> codes;   ///< a layer with one of these parts is quantized
+  std::vector<std::string> taken;   ///< the parts of such a layer that its weight is made of
+  std::vector<std::string> others;  ///< parts of any layer that are ignored: quantizers of activations
 };
 
-/// "[32, 4] I32": what was found, for messages.
+/// Describes what was found, for messages: "[32, 4] I32".
 std::string found_text(const TensorEntry& tensor);
 
-/// Whether its elements lie one behind the other in the file, row by row.
+/// Whether the elements are stored contiguously, row by row.
 bool lies_in_order(const TensorEntry& tensor);
 
 /// A Failure that begins with the tensor's name.
 Failure tensor_failure(const std::string& name, const std::string& why);
 
-/// The tensor of a layer, which must have the type and number of axes. A Failure where it is missing or other.
+/// A layer's tensor of this type and number of axes. A Failure where it is missing or different.
 Result<const TensorEntry*> needed(const Module& module, std::string_view part,
                                   std::initializer_list<DType> types, std::size_t axes);
 

@@ -364,8 +364,8 @@ class QuantizedMatrix final : public ComputedMatrix {
     return {};
   }
 
-  /// As gptqmodel makes version 2 of version 1: one addition a word, so that a field that overflows (which no sound file
-  /// has) carries into the next. Of three bits, whose fields cross words, it adds field by field.
+  /// As gptqmodel makes version 2 of version 1: one addition a word, so that a field that overflows (which no
+  /// sound file has) carries into the next. Of three bits, whose fields cross words, it adds field by field.
   void add_one_to_fields(Bytes& words) const {
     std::uint32_t ones = 0;
     for (unsigned bit = 0; bit < 32; bit += layout_.bits) ones |= 1u << bit;

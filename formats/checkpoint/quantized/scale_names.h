@@ -1,4 +1,4 @@
-// Which tensors look like scales of which weights of few bits, inside formats/checkpoint/quantized.
+// Finds tensors that look like scales of weights of few bits, inside formats/checkpoint/quantized.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace crumb::quantized {
 
 enum class ScaleRole : std::uint8_t {
   kWeight,      ///< codes are multiplied by it
-  kActivation,  ///< of what goes into a layer or comes out of it: weights do not depend on it
+  kActivation,  ///< of a layer's inputs or outputs: weights do not depend on it
   kMark,        ///< says that there are scales
   kUnknown,
 };
@@ -21,13 +21,13 @@ struct FoundScale {
   ScaleRole role = ScaleRole::kUnknown;
 };
 
-/// A weight of few bits, and what lies beside it.
+/// A weight of few bits, and its scales.
 struct ScaledWeight {
   const TensorEntry* weight = nullptr;
   std::vector<FoundScale> scales;  ///< at least one
 };
 
-/// Of tensors sorted by name.
+/// From tensors sorted by name.
 std::vector<ScaledWeight> find_scaled_weights(const std::vector<TensorEntry>& tensors);
 
 /// "model.layers.0" and "weight" of "model.layers.0.weight".
@@ -39,7 +39,8 @@ PartedName part_name(std::string_view name);
 /// Whether the last part of a name is that of a scale of activations.
 bool is_activation_scale(std::string_view last);
 
-/// Whether it is that of a mark (ComfyUI's scaled_fp8 and comfy_quant), which holds no number of a weight.
+/// Whether it is the last part of a mark (ComfyUI's scaled_fp8 and comfy_quant), which holds no number of a
+/// weight.
 bool is_scale_mark(std::string_view last);
 
 }  // namespace crumb::quantized

@@ -1,4 +1,4 @@
-// What each method's configuration says, and how a layer is read by it, inside formats/checkpoint/quantized.
+// The configuration of each method, and how it decodes a layer, inside formats/checkpoint/quantized.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,17 @@ class Method {
  public:
   virtual ~Method() = default;
   virtual const Reading& reading() const = 0;
-  /// Reads the small tensors that say shapes (`files` are what TensorEntry::input counts).
+  /// Reads the small tensors that give shapes (`files` are those that TensorEntry::input counts).
   virtual Result<Decoding> decode(const Module& module, const std::vector<InputFile>& files) const = 0;
 };
 
-/// A Failure names what is not read.
+/// A Failure names what is not supported.
 Result<std::unique_ptr<Method>> compressed_tensors_method(const nlohmann::json& config);
 Result<std::unique_ptr<Method>> gptq_method(const nlohmann::json& config);
 Result<std::unique_ptr<Method>> awq_method(const nlohmann::json& config);
 
-// Values of a configuration. The fallback where the key is missing or null; a Failure, which names the key, where it has
-// another type.
+// Values of a configuration. They return the fallback where the key is missing or null, and a Failure, which
+// names the key, where it has another type.
 Result<std::string> text_of(const nlohmann::json& object, const char* key, const std::string& fallback);
 Result<std::int64_t> integer_of(const nlohmann::json& object, const char* key, std::int64_t fallback);
 Result<bool> flag_of(const nlohmann::json& object, const char* key, bool fallback);
