@@ -37,7 +37,8 @@ bool multiplies(const Node& node, const std::string& matrix) {
   return is_matrix_product(node) && node.inputs[1] == matrix;
 }
 
-/// Whether a node is a linear layer's product. A Gemm has its matrix to itself and to its like.
+/// Whether a node is a linear layer's product. A Gemm's matrix must have no other consumers than such
+/// products.
 bool is_linear(const Graph& graph, const Links& links, const Node& node, bool of_tables) {
   const auto product = weighted_product(node, 2);
   if (!product || product->is_convolution() || node.inputs.size() < 2 || product->transposes_data ||
@@ -51,20 +52,20 @@ bool is_linear(const Graph& graph, const Links& links, const Node& node, bool of
   });
 }
 
-/// One adapter beside one product.
+/// One adapter at one product.
 struct Place {
   std::string module, name;
-  std::size_t down = 0, scaled = 0, up = 0, sum = 0;  ///< nodes
+  std::size_t down = 0, scaled = 0, up = 0, sum = 0;  ///< indices of nodes
   std::string down_constant, up_constant, scale_constant;
 };
 
-/// What a node takes, through the Cast in front of it.
+/// Returns the constant that a node takes, also through a Cast.
 std::string stored(const Graph& graph, const Links& links, const std::string& value) {
   const std::size_t cast = links.producer(value);
   return cast != Links::kNone && graph.nodes[cast].is("Cast") ? graph.nodes[cast].inputs[0] : value;
 }
 
-/// MODULE and NAME of "MODULE.NAME.lora_A".
+/// Returns MODULE and NAME of "MODULE.NAME.lora_A".
 std::optional<std::pair<std::string, std::string>> parts_of(const std::string& constant) {
   if (!constant.ends_with(kDown)) return std::nullopt;
   const std::string both = constant.substr(0, constant.size() - kDown.size());
@@ -77,7 +78,7 @@ class Finder {
  public:
   explicit Finder(const Graph& graph) : graph_(graph), links_(graph) {}
 
-  /// In the graph's order.
+  /// Returns the adapters in the graph's order.
   std::vector<Place> places() const {
     std::vector<Place> found;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
@@ -122,7 +123,8 @@ class Finder {
   const Links links_;
 };
 
-/// A matrix [rows, columns] as the constant `name` of the graph with the axes [columns, rows]; the value that nodes take.
+/// Adds a matrix [rows, columns] to the graph as the constant `name` with the axes [columns, rows]. Returns
+/// the value that nodes take.
 std::string add_matrix(Graph& graph, const std::string& name, const std::vector<float>& values,
                        std::size_t rows, std::size_t columns, AdapterType type) {
   const Tensor matrix = Tensor::floats({static_cast<std::int64_t>(columns), static_cast<std::int64_t>(rows)},
@@ -158,7 +160,7 @@ std::string add_matrix(Graph& graph, const std::string& name, const std::vector<
   return cast;
 }
 
-/// [rows, columns] of the constant with the axes [columns, rows].
+/// Returns [rows, columns] of the constant with the axes [columns, rows].
 std::vector<float> matrix_of(const Graph& graph, const std::string& name) {
   const auto coded = graph.quantized.find(name);
   const Tensor value = coded != graph.quantized.end() ? coded->second.value() : graph.initializers.at(name);
@@ -285,7 +287,7 @@ Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, 
 std::vector<std::string> adapter_names(const Graph& graph) {
   std::vector<std::string> names;
   const std::vector<Place> places = Finder(graph).places();
-  // The sum of an outer adapter takes that of the inner one.
+  // The sum of an outer adapter takes that of an inner one.
   std::map<std::string, std::set<std::string>> inner;
   const Links links(graph);
   for (const Place& place : places) {
@@ -308,7 +310,7 @@ std::vector<std::string> adapter_names(const Graph& graph) {
       if (!is_there(name) && std::ranges::all_of(below, is_there)) names.push_back(name);
     }
     if (names.size() > before) continue;
-    for (const auto& [name, below] : inner)  // stacked one way here and the other way there
+    for (const auto& [name, below] : inner)  // stacked in different orders at different products
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   return names;
@@ -345,7 +347,7 @@ AdapterType adapter_type(const Graph& graph, const std::string& name) {
 }
 
 Graph drop_adapter(Graph graph, const std::string& name) {
-  std::map<std::string, std::string> renamed;  // of products' outputs, which get their old names
+  std::map<std::string, std::string> renamed;  // outputs of products, which get their old names back
   std::set<std::size_t> gone;
   for (const Place& place : Finder(graph).places()) {
     if (place.name != name) continue;

@@ -9,13 +9,13 @@
 namespace crumb::graph {
 namespace {
 
-/// Axis 0 of an input or output, where it has one.
+/// Returns axis 0 of an input or output, or null where it has none.
 const Dim* batch_of(const Graph& graph, const std::string& name) {
   const Value* value = graph.find(name);
   return value && value->shape && !value->shape->empty() ? &value->shape->front() : nullptr;
 }
 
-/// The one thing that axis 0 is of all inputs and outputs; null where they differ or are not known.
+/// Returns axis 0 of all inputs and outputs; null where they differ or one is unknown.
 const Dim* common_batch(const Graph& graph) {
   const Dim* common = nullptr;
   for (const auto* names : {&graph.inputs, &graph.outputs}) {
@@ -37,7 +37,7 @@ const Dim* common_batch(const Graph& graph) {
               std::string(name_of(found.type())) + " " + text_of(found.shape()) + why);
 }
 
-/// Whether the shapes agree beyond axis 0.
+/// Whether the shapes agree behind axis 0.
 bool rest_agrees(const Shape& expected, const std::vector<std::int64_t>& found) {
   if (expected.size() != found.size()) return false;
   for (std::size_t axis = 1; axis < found.size(); ++axis) {
@@ -50,7 +50,8 @@ std::size_t row_bytes(const Tensor& tensor) {
   return tensor.size() == 0 ? 0 : tensor.bytes().size() / static_cast<std::size_t>(tensor.shape()[0]);
 }
 
-/// Pieces one behind the other, cut to `total` rows; the last piece itself where their rows are not samples.
+/// Concatenates pieces and cuts them to `total` rows; returns the last piece where their rows are not
+/// samples.
 Tensor stacked(const std::vector<Tensor>& parts, const BatchPlan& plan) {
   const Tensor& first = parts.front();
   if (plan.whole() || first.rank() == 0 || first.shape()[0] != plan.piece) return parts.back();
@@ -129,7 +130,7 @@ std::map<std::string, Tensor> run_batch(const Graph& graph, const Executable& ex
       std::vector<Tensor>& parts = made[graph.outputs[i]];
       if (parts.size() * static_cast<std::size_t>(std::max<std::int64_t>(plan.piece, 1)) <=
           static_cast<std::size_t>(begin)) {
-        parts.push_back(outputs[i]);  // unless the watch saw it, or the graph names it twice
+        parts.push_back(outputs[i]);  // unless the watch showed it, or the graph names it twice
       }
     }
     if (options.progress) options.progress(std::min(plan.total, begin + plan.piece));

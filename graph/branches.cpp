@@ -41,7 +41,8 @@ Branch add_to_output(Graph& graph, std::size_t node, const std::string& addend, 
 
 namespace {
 
-/// Whether it is a sum that add_to_output() made: by the name of what the product gives, and something that is computed beside.
+/// Whether add_to_output() made this sum: its first input has the product's new name, and a node computes its
+/// second.
 bool is_sum(const Links& links, const Node& node) {
   if (!node.is("Add") || node.inputs.size() != 2 || links.producer(node.inputs[1]) == Links::kNone)
     return false;
@@ -50,12 +51,13 @@ bool is_sum(const Links& links, const Node& node) {
   const std::size_t end = base.rfind(kBaseSuffix);
   if (end == std::string::npos || end <= node.outputs[0].size()) return false;
   const std::string_view rest =
-      std::string_view(base).substr(end + kBaseSuffix.size());  // "_1" where a name was taken
+      std::string_view(base).substr(end + kBaseSuffix.size());  // "_1" where the name was taken
   return rest.empty() ||
          (rest[0] == '_' && rest.find_first_not_of("0123456789", 1) == std::string_view::npos);
 }
 
-/// The nodes that make the addend of the product's input, the first one last; empty where they are none of that.
+/// Returns the nodes that compute the addend from the product's input, the last one first; empty where none
+/// of it comes from there.
 std::vector<std::size_t> addend_nodes(const Graph& graph, const Links& links, std::string value,
                                       const std::string& input) {
   std::vector<std::size_t> nodes;

@@ -1,4 +1,5 @@
-// Something that is added to what a product gives: adapters (adapters.h), single weights (sparse_products.h).
+// Branches: what is computed in parallel to a product and added to its output, as adapters (adapters.h) and
+// single weights (sparse_products.h) are.
 #pragma once
 
 #include <cstddef>
@@ -10,30 +11,32 @@
 
 namespace crumb::graph {
 
-/// A new node whose only output is a float; that output's name, `wish` or like it.
+/// Adds a node whose only output is a float value. Returns that value's name: `wish`, or `wish` with a suffix
+/// if it is taken.
 std::string add_node(Graph& graph, const std::string& op, const std::string& wish,
                      std::vector<std::string> inputs, std::map<std::string, Attribute> attributes = {});
 
-/// What came beside a product, by first outputs of nodes.
+/// A branch of a product. Nodes are named by their first outputs.
 struct Branch {
-  std::string sum;      ///< now of the sum, before of the product
-  std::string product;  ///< of the product, now
-  std::string taker;    ///< of the node that takes the product's input, too
+  std::string sum;      ///< the node that adds: its output has the name that the product's output had before
+  std::string product;  ///< the product: its output has a new name
+  std::string taker;    ///< the branch's first node, which takes the product's input
 };
 
-/// A node's output y becomes Add(y, `addend`) for all who take it. What the node itself gives gets the name y.NAME.base, the sum's
-/// node STEM.sum; `taker` is the node that makes the addend of the product's input. The graph is not sorted afterwards.
+/// Replaces a node's output y by Add(y, `addend`) for every consumer. The node's own output gets the name
+/// y.NAME.base, the Add node the name STEM.sum. `taker` is the first node of the addend's branch, which takes
+/// the product's input. The graph is not sorted afterwards.
 Branch add_to_output(Graph& graph, std::size_t node, const std::string& addend, const std::string& taker,
                      const std::string& name, const std::string& stem);
 
-/// All that stands beside products of a graph: names, and the nodes from those that take a product's input to the sums.
+/// All branches of a graph: their names, and their nodes from those that take a product's input to the sums.
 struct Branches {
   std::vector<Branch> sums;
   std::set<std::size_t> nodes;
 };
 Branches branches_of(const Graph& graph, const Links& links);
 
-/// What such sums do to a node, if there are any: the last of them behind it, else the node.
+/// Returns the last of the branch sums that follow a node, or the node where it has none.
 std::size_t last_sum_behind(const Graph& graph, const Links& links, std::size_t node);
 
 }  // namespace crumb::graph

@@ -1,5 +1,5 @@
-// Float constants of a graph that do not train: a rotation's frequencies, a mask, what passes put in. The others are taken for
-// weights.
+// Float constants of a graph that do not train, such as a rotary embedding's frequencies, a mask, or what
+// passes add. All other float constants count as weights.
 #pragma once
 
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace crumb::graph {
 
-/// In Graph::metadata: their names, one a line.
+/// Entry of Graph::metadata with the names of the buffers, one a line.
 inline constexpr const char* kBuffersKey = "crumb.buffers";
 
 std::set<std::string> buffers(const Graph& graph);

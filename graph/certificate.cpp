@@ -42,7 +42,7 @@ Json json_of(const Certificate& certificate) {
           {"worst", std::move(worst)}};
 }
 
-/// Reads the fields of one certificate; the first that is wrong is remembered.
+/// Reads the fields of one certificate, and remembers the first that is wrong.
 class Fields {
  public:
   explicit Fields(const Json& json) : json_(json) {
@@ -198,7 +198,7 @@ std::optional<std::string> certificates_text(const Graph& graph) {
   std::map<std::string, std::string> entries;
   if (const auto left = graph.metadata.find(kAccumulatorKey); left != graph.metadata.end()) {
     const auto json = parsed_json(left->second);
-    if (!json.ok() || !json.value().is_object()) return left->second;  // not ours to mend
+    if (!json.ok() || !json.value().is_object()) return left->second;  // not ours to change
     for (const auto& [name, entry] : json.value().items()) entries[name] = entry.dump();
   }
   std::set<std::string> named;

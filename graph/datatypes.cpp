@@ -13,14 +13,14 @@ namespace {
 constexpr int kMostExponent = 8, kMostMantissa = 23;  // what float32 can carry
 constexpr int kMostBias = 1000;
 
-/// A whole number and nothing else.
+/// Returns a whole number; nothing where the text has anything else.
 std::optional<int> number_in(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   return parse_number<int>(text);
 }
 
-/// The numbers of "NAME<1,2>" behind "NAME<"; empty where something is none.
+/// Returns the numbers of "NAME<1,2>" behind "NAME<"; empty where one of them is not a number.
 std::vector<int> numbers_in(std::string_view text) {
   std::vector<int> numbers;
   if (!text.ends_with('>')) return {};

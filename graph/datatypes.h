@@ -1,4 +1,4 @@
-// QONNX's data types: what the values of a tensor are, whatever type carries them (`finn_datatype`).
+// QONNX's data types: which values a tensor holds, whatever element type stores them (`finn_datatype`).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class DataType {
     kFloat32
   };
 
-  static constexpr int kMostBits = 512;  ///< of integers
+  static constexpr int kMostBits = 512;  ///< bits of an integer type, at most
 
   DataType() = default;  ///< FLOAT32
   static DataType integer(int bits, bool is_signed) { return {is_signed ? Kind::kInt : Kind::kUint, bits}; }
@@ -43,11 +43,12 @@ class DataType {
   static DataType float32() { return {}; }
   static DataType float16() { return {Kind::kFloat16, 16}; }
 
-  /// The least integer type, unsigned where it can be, that holds the whole range; SCALEDINT where none of 512 bits
-  /// does. low <= high.
+  /// Returns the narrowest integer type, unsigned where possible, that holds the whole range; SCALEDINT where
+  /// none of up to 512 bits does. Precondition: low <= high.
   static DataType least_integer(double low, double high);
 
-  /// A name as QONNX writes it; blanks around the numbers are allowed. Says what was found and what is known.
+  /// Parses a name as QONNX writes it; blanks around the numbers are allowed. A Failure says what was found
+  /// and what is known.
   static Result<DataType> parse(std::string_view name);
   std::string name() const;  ///< QONNX's own spelling: UINT1 is BINARY, floats have three fields
 
@@ -59,11 +60,11 @@ class DataType {
   bool is_float() const;
   bool is_signed() const;
 
-  /// The largest and the smallest value; nothing for SCALEDINT.
+  /// The smallest and the largest value; nothing for SCALEDINT.
   std::optional<double> min() const;
   std::optional<double> max() const;
 
-  /// Whether a tensor of this type may hold the value. Everything may be in FLOAT32, FLOAT16 and SCALEDINT.
+  /// Whether a tensor of this type may hold the value. FLOAT32, FLOAT16 and SCALEDINT allow every value.
   bool allows(double value) const;
 
   bool operator==(const DataType&) const = default;
@@ -73,14 +74,15 @@ class DataType {
       : kind_(kind), first_(first), second_(second), third_(third) {}
 
   Kind kind_ = Kind::kFloat32;
-  int first_ = 32;              ///< bits, or the exponent's
+  int first_ = 32;              ///< bits, or bits of the exponent
   int second_ = 0, third_ = 0;  ///< integer bits; mantissa bits and bias
 };
 
-/// What QONNX's tools take an ONNX tensor without an annotation for: FLOAT16 or FLOAT32, integers too.
+/// Returns the data type that QONNX's tools assume for an ONNX tensor without an annotation: FLOAT16, or
+/// FLOAT32 for all others, integers too.
 DataType usual_data_type(ElementType type);
 
-/// What it is: INT8 for int8, FLOAT<4,3,7> for float8e4m3fn, ...
+/// Returns the data type that matches exactly: INT8 for int8, FLOAT<4,3,7> for float8e4m3fn, ...
 DataType exact_data_type(ElementType type);
 
 }  // namespace crumb::graph

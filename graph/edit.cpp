@@ -70,7 +70,7 @@ bool bypass(Graph& graph, std::size_t index, std::size_t kept) {
       std::ranges::replace(node.inputs, before, after);
       std::ranges::replace(node.outputs, before, after);
     }
-    // The node itself makes the name too, until it goes.
+    // The node itself still produces the name until it is erased.
   }
   graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(index));
   return true;

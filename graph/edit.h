@@ -1,4 +1,4 @@
-// Small changes that passes are made of. Each keeps the graph sound; none sorts it.
+// Small changes from which passes are made. Each keeps the graph sound; none sorts it.
 #pragma once
 
 #include <map>
@@ -9,35 +9,38 @@
 
 namespace crumb::graph {
 
-/// Every use of one value, as an input or as an output of the graph, becomes a use of the other. A graph output
+/// Replaces every use of one value, as an input or as an output of the graph, by the other. A graph output
 /// keeps its name: see rename_output.
 void replace_uses(Graph& graph, const std::string& from, const std::string& to);
 
-/// Values take other names, by their old ones, wherever they stand: inputs, outputs and constants too. The new names are
-/// those of no other value.
+/// Renames values, given by their old names, in every use: inputs, outputs and constants too. Precondition:
+/// no other value has one of the new names.
 void rename_values(Graph& graph, const std::map<std::string, std::string>& names);
 
-/// A new initializer, named `wish` or like it; its name. What is known of its value is set too.
+/// Adds an initializer and the type and shape of its value. Returns its name: `wish`, or `wish` with a suffix
+/// if it is taken.
 std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor);
 
-/// The constant becomes one that is kept as codes, if it was there at all. What is known of its value is set too.
+/// Replaces a constant by one that is kept as codes, or adds that. Sets the type and shape of its value, too.
 void set_codes(Graph& graph, const std::string& name, QuantizedConstant codes);
 
-/// A new value of this type and shape between two nodes, named `wish` or like it.
+/// Adds a value of this type and shape between two nodes. Returns its name: `wish`, or `wish` with a suffix
+/// if it is taken.
 std::string add_value(Graph& graph, const std::string& wish, const Value& known);
 
-/// Takes a node out whose first output is nothing but its input `kept`: its consumers take that instead. Where the
-/// output is one of the graph's, the value before it gets that name; where that cannot be (both are outputs, or it
-/// is an input or a constant), nothing happens and false comes back.
+/// Removes a node whose first output equals its input `kept`; its consumers take that input instead. Where
+/// the output is one of the graph's, the value in front of the node gets its name. Returns false and changes
+/// nothing where that is impossible: both are outputs, or the input is a graph input or a constant.
 bool bypass(Graph& graph, std::size_t node, std::size_t kept);
 
-/// Nodes, initializers and knowledge of values that no output depends on are dropped. Inputs stay.
+/// Removes nodes, initializers and entries of `values` on which no output depends. Graph inputs stay.
 void drop_unused(Graph& graph);
 
-/// The constant an input of a node is, or null.
+/// Returns the constant that is input i of a node, or null.
 const Tensor* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
-/// What Shape or Size makes of a constant or of a value whose shape is known; nothing for other nodes.
+/// Returns what Shape or Size computes from a constant or from a value whose shape is known; nothing for
+/// other nodes.
 std::optional<Tensor> shape_made_by(const Graph& graph, const Node& node);
 
 }  // namespace crumb::graph

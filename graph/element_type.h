@@ -45,13 +45,13 @@ enum class ElementKind : std::uint8_t { kNone, kBool, kSigned, kUnsigned, kFloat
 
 struct ElementTypeInfo {
   ElementType type;
-  std::string_view name;  ///< as ONNX spells it, in lower case
-  unsigned bits;          ///< of one element where it is stored; 0: none
+  std::string_view name;  ///< ONNX's name in lower case
+  unsigned bits;          ///< of one element as stored; 0: not defined
   ElementKind kind;
   std::optional<DType> dtype;  ///< the same type in checkpoints
 };
 
-/// In the order of the enumerators, whose numbers are ONNX's own.
+/// One row for each enumerator, in their order; enumerators have ONNX's own numbers.
 inline constexpr std::array<ElementTypeInfo, 27> kElementTypes = {{
     {ElementType::kUnknown, "unknown", 0, ElementKind::kNone, {}},
     {ElementType::kFloat, "float", 32, ElementKind::kFloat, DType::kF32},
@@ -91,14 +91,14 @@ constexpr bool is_integer(ElementType type) {
   return info(type).kind == ElementKind::kSigned || info(type).kind == ElementKind::kUnsigned;
 }
 
-/// ONNX's number for the type, and back; nothing for numbers that ONNX does not know.
+/// Returns ONNX's number of a type, or the type of a number; nothing for numbers that ONNX does not define.
 constexpr int onnx_number(ElementType type) { return static_cast<int>(type); }
 constexpr std::optional<ElementType> element_type_of(std::int64_t onnx_number) {
   if (onnx_number < 1 || onnx_number >= static_cast<std::int64_t>(kElementTypes.size())) return {};
   return static_cast<ElementType>(onnx_number);
 }
 
-/// The type of tensors of this dtype; nothing where ONNX has none.
+/// Returns the element type of a checkpoint's dtype; nothing where ONNX has none.
 constexpr std::optional<ElementType> element_type_of(DType dtype) {
   for (const ElementTypeInfo& row : kElementTypes) {
     if (row.dtype == dtype) return row.type;

@@ -1,5 +1,5 @@
-// What executes graphs, without saying how: passes, calibration and the command line need results, not LibTorch.
-// libtorch/engine.h has the one on ATen.
+// The interface of what executes graphs: passes, calibration and the command line need results, not LibTorch.
+// libtorch/engine.h implements it on ATen.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace crumb::graph {
 
-/// Which of the values that nodes make a run shows, as it makes them. An engine converts only these.
+/// Which values a run shows as nodes compute them. An engine converts only these.
 struct Watch {
   std::function<void(const std::string& value, const Tensor& made)> show;  ///< empty: nothing is shown
   std::optional<std::set<std::string>> wanted;                             ///< nothing: all values
@@ -29,8 +29,9 @@ class Executable {
   Executable& operator=(const Executable&) = delete;
   virtual ~Executable() = default;
 
-  /// Inputs and outputs in the graph's order. Throws Error where an input's type or shape is none that the graph
-  /// takes, and where an operator refuses its inputs; names input or node.
+  /// Runs the graph. Takes inputs and returns outputs in the graph's order. Throws Error, which names the
+  /// input or the node, where the graph does not take an input's type or shape, and where an operator refuses
+  /// its inputs.
   virtual std::vector<Tensor> run(const std::vector<Tensor>& inputs, const Watch& watch = {}) const = 0;
 };
 
@@ -38,10 +39,10 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// Throws one Error that names every node that cannot be executed.
+  /// Makes a graph ready to run. Throws one Error that names every node that cannot be executed.
   virtual std::unique_ptr<Executable> prepare(Graph graph) const = 0;
 
-  /// Whether it has the operator.
+  /// Whether the engine can execute the node's operator.
   virtual bool knows(const Node& node) const = 0;
 };
 

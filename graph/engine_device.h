@@ -1,4 +1,4 @@
-// Where an engine computes.
+// The device on which an engine computes.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ class EngineDevice {
  public:
   virtual ~EngineDevice() = default;
 
-  /// "cpu" (the default), "cuda": where what is prepared from now on runs. Throws Error where there is no such
-  /// device. threads: 0 for those the machine has.
+  /// Sets the device of whatever is prepared from now on: "cpu" (the default) or "cuda". threads: 0 for as
+  /// many as the machine has. Throws Error where there is no such device.
   virtual void use(const std::string& device, int threads) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Gradients of a network's loss by its constants, without saying how: stages that need them need no LibTorch.
-// qat/optimize/squared_gradients.h makes them.
+// The interface of what computes gradients of a network's loss by its constants: stages that need them do not
+// need LibTorch. qat/optimize/squared_gradients.h implements it.
 #pragma once
 
 #include <cstddef>
@@ -14,35 +14,37 @@
 
 namespace crumb::graph {
 
-/// Of one sample.
+/// The loss of one sample.
 enum class SampleLoss {
-  /// Of a language model, whose first input is ids [1, tokens] and whose first result logits [1, tokens, vocabulary]: the sum over
-  /// tokens of the negative logarithm of what is predicted of the next one.
+  /// For a language model with token ids [1, tokens] as first input and logits [1, tokens, vocabulary] as
+  /// first output: the sum over positions of the negative log-likelihood of the next token.
   kNextTokens,
-  /// Without labels: the sum of all floating results' elements, each with a drawn sign. Signs are independent, so that the squared
-  /// gradient by a weight is expected to be the sum of the squared gradients of all elements: what, at small changes of weights,
-  /// results' squared errors follow (the diagonal of J^T J, as Gauss and Newton have it).
+  /// Without labels: the sum of the elements of all floating outputs, each with a random sign. Signs are
+  /// independent, so that the expected squared gradient by a weight is the sum of the squared gradients of
+  /// all elements. The outputs' squared errors follow that sum at small changes of weights (the diagonal of
+  /// J^T J, as in Gauss-Newton).
   kSigns,
 };
 
 struct GradientWish {
   std::set<std::string> constants;  ///< floating initializers
   SampleLoss loss = SampleLoss::kSigns;
-  std::size_t draws = 1;       ///< of signs, for each sample
-  std::string device = "cpu";  ///< "cuda": where they are computed
+  std::size_t draws = 1;       ///< of signs, per sample
+  std::string device = "cpu";  ///< where gradients are computed: "cpu" or "cuda"
 };
 
-/// Of each element of each constant, as it lies.
+/// For each constant the squared gradient of each element, in the constant's row-major order.
 using SquaredGradients = std::map<std::string, std::vector<float>>;
 
 class GradientEngine {
  public:
   virtual ~GradientEngine() = default;
 
-  /// The sum over batches (and draws, over their number) of the squared gradient of the batch's loss: a sample by itself is a batch
-  /// of one. 0 where no gradient comes. The same numbers on every run of a machine, whatever its threads. Memory: the network in
-  /// floats, one float for each element that is wanted, and what a batch's backward pass holds. Throws Error where an operator is
-  /// not supported, a batch is none of the loss', or gradients are inf or NaN, and names which.
+  /// Returns the sum over batches, and the mean over draws, of the squared gradient of the batch's loss; for
+  /// single samples, pass batches of one. It is 0 where no gradient arrives. The same machine gives the same
+  /// numbers on every run, with any number of threads. Memory: the network in floats, one float for each
+  /// requested element, and what a batch's backward pass holds. Throws Error, which names the cause, where an
+  /// operator is not supported, a batch does not fit the loss, or gradients are inf or NaN.
   virtual SquaredGradients squared_gradients(Graph graph, const Batches& batches,
                                              const GradientWish& wish) const = 0;
 };

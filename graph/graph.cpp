@@ -25,7 +25,7 @@ T attribute_or(const Node& node, const std::string& name, T otherwise) {
               kind_of(Attribute(std::move(otherwise))));
 }
 
-/// The attribute, where it is there and of that type.
+/// Returns the attribute where the node has it with that type, else null.
 template <class T>
 const T* held(const Node& node, const char* name) {
   const auto found = node.attributes.find(name);

@@ -1,12 +1,12 @@
 // A network as a graph: nodes in an order in which they can be executed, values between them, constants.
 //
-// The vocabulary is ONNX's: an operator is a name in a domain, with the semantics of the operator set that the
-// graph imports for it; a value is named by what it is called in the file, and has one producer (a node, an
-// input or an initializer). QONNX's operators live in kQonnxDomain and kChannelsLastDomain, whatever older
-// names their file used.
+// The vocabulary is ONNX's: an operator is a name in a domain, with the semantics of the operator set that
+// the graph imports for it; a value has the name that the file gives it, and one producer (a node, an input
+// or an initializer). QONNX's operators are in kQonnxDomain and kChannelsLastDomain, whatever older names
+// their file used.
 //
-// A Graph is a plain value: copying is cheap (constants are shared), passes (graph/passes) are
-// functions from graph to graph.
+// A Graph is a plain value: copying is cheap (constants are shared), passes (graph/passes) are functions from
+// graph to graph.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ using Shape = std::vector<Dim>;
 /// "[batch, 3, ?]".
 std::string text_of(const Shape& shape);
 
-/// What is known of a value.
+/// What the graph knows about a value.
 struct Value {
   ElementType type = ElementType::kUnknown;
-  std::optional<Shape> shape;  ///< nothing: not even the rank is known
+  std::optional<Shape> shape;  ///< nothing: even the rank is unknown
   /// QONNX's annotations (quantization_annotation), by key: finn_datatype, tensor_layout, tensor_sparsity.
   /// Texts, never evaluated.
   std::map<std::string, std::string> annotations;
@@ -56,8 +56,8 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// An attribute that a graph cannot hold, by what it was: "a graph", "a type". Operators that have one can be
-/// neither executed nor written.
+/// An attribute that a graph cannot hold, by what it was: "a graph", "a type". A node with such an attribute
+/// can be neither executed nor written.
 struct Opaque {
   std::string what;
   bool operator==(const Opaque&) const = default;
@@ -71,11 +71,12 @@ struct Node {
   std::string op;
   std::string domain;
   std::int64_t version = 1;          ///< of the domain's operator set
-  std::vector<std::string> inputs;   ///< "" where an optional one is left out
-  std::vector<std::string> outputs;  ///< the same
+  std::vector<std::string> inputs;   ///< "" where an optional input is left out
+  std::vector<std::string> outputs;  ///< "" where an optional output is left out
   std::map<std::string, Attribute> attributes;
-  /// What is said about the node and does not change what it computes, by key: ONNX's metadata_props. A pass that puts
-  /// one node in another's place takes them along. Of those, files hold kAccumulatorKey (accumulator/certificate.h).
+  /// What is said about the node without changing what it computes, by key: ONNX's metadata_props. A pass
+  /// that replaces a node copies them to the new one. Files store kAccumulatorKey of them
+  /// (accumulator/certificate.h).
   std::map<std::string, std::string> metadata = {};
 
   bool is(std::string_view name_of_op, std::string_view in_domain = kOnnxDomain) const {
@@ -84,8 +85,8 @@ struct Node {
   bool has_input(std::size_t i) const { return i < inputs.size() && !inputs[i].empty(); }
   bool has_output(std::size_t i) const { return i < outputs.size() && !outputs[i].empty(); }
 
-  /// The attribute of this name, or what is given where there is none. Throws Error, which names the node, where
-  /// it is of another type.
+  /// Returns the attribute of this name, or `otherwise` where the node has none. Throws Error, which names
+  /// the node, where the attribute has another type.
   std::int64_t int_or(const std::string& attribute, std::int64_t otherwise) const;
   float float_or(const std::string& attribute, float otherwise) const;
   std::string text_or(const std::string& attribute, const std::string& otherwise) const;
@@ -95,7 +96,7 @@ struct Node {
   bool has(const std::string& attribute) const { return attributes.contains(attribute); }
 };
 
-/// "node 'conv1' (Conv)", for messages.
+/// Returns "node 'conv1' (Conv)", for messages.
 std::string text_of(const Node& node);
 
 /// Whether an attribute of the node is Opaque.
@@ -104,48 +105,50 @@ bool is_opaque(const Node& node);
 /// Whether the node draws random numbers.
 bool is_random(const Node& node);
 
-/// QONNX's Quant, IntQuant, BipolarQuant and FloatQuant: what keeps a tensor's shape and quantizes it.
+/// Whether the node is QONNX's Quant, IntQuant, BipolarQuant or FloatQuant, which quantize a tensor and keep
+/// its shape.
 bool is_quantizer(const Node& node);
 
-/// What a Constant node makes; nothing for other nodes, and where the graph cannot hold it.
+/// Returns the tensor of a Constant node; nothing for other nodes, and where the graph cannot hold it.
 std::optional<Tensor> constant_of(const Node& node);
 
-/// Type and shape of a constant.
+/// Returns type and shape of a constant.
 Value value_of(const Tensor& constant);
 
 struct Graph {
   std::string name;
-  std::vector<std::string> inputs;  ///< initializers are not among them
+  std::vector<std::string> inputs;  ///< without the initializers
   std::vector<std::string> outputs;
   std::vector<Node> nodes;  ///< each after those whose outputs it takes
   std::map<std::string, Tensor> initializers;
-  /// Constants that are kept as codes. Nodes take them like initializers, by their float32 values; what wants
-  /// ONNX's or QONNX's words for them calls one of quantized_constants.h first.
+  /// Constants that are kept as codes. Nodes take their float32 values as they take initializers. Code that
+  /// needs ONNX's or QONNX's operators for them first calls a function of quantized_constants.h.
   std::map<std::string, QuantizedConstant> quantized;
-  std::map<std::string, Value> values;         ///< what is known of inputs, outputs and values between
+  std::map<std::string, Value> values;         ///< types and shapes, where known, constants' too
   std::map<std::string, std::int64_t> opsets;  ///< domain -> version
   std::map<std::string, std::string> metadata;
 
   const Tensor* constant(const std::string& value) const;  ///< an initializer, or null
   const Value* find(const std::string& value) const;
-  /// Of a constant, or what is known of the value's.
+  /// The shape of a constant, or the known shape of another value.
   std::optional<Shape> shape_of(const std::string& value) const;
   std::optional<std::size_t> rank_of(const std::string& value) const;
-  std::int64_t opset(std::string_view domain = kOnnxDomain) const;  ///< 1 where it is not imported
+  std::int64_t opset(std::string_view domain = kOnnxDomain) const;  ///< 1 where the graph does not import it
 
-  /// A name that no value or node has yet: `wish`, or `wish_1`, `wish_2`, ...
+  /// Returns a name that no value or node has yet: `wish`, or `wish_1`, `wish_2`, ...
   std::string unused_value_name(const std::string& wish) const;
   std::string unused_node_name(const std::string& wish) const;
 };
 
-/// Who makes and who takes each value. Holds indices into graph.nodes: not good any more once those change.
+/// Which node produces and which nodes consume each value. Holds indices into graph.nodes, which are invalid
+/// once those change.
 class Links {
  public:
   explicit Links(const Graph& graph);
 
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t producer(const std::string& value) const;                    ///< kNone for inputs and constants
-  std::span<const std::size_t> consumers(const std::string& value) const;  ///< a node once for each use
+  std::span<const std::size_t> consumers(const std::string& value) const;  ///< lists a node once for each use
   bool is_output(const std::string& value) const;
 
  private:
@@ -154,8 +157,9 @@ class Links {
   std::map<std::string, bool, std::less<>> outputs_;
 };
 
-/// The nodes in an order in which they can be executed: as they stand where that is one. Throws Error where
-/// there is a cycle, a value that nobody makes, or one with two producers; names them.
+/// Returns the graph with its nodes in an order in which they can be executed; an order that is valid already
+/// stays. Throws Error, which names the values, where there is a cycle, a value without producer, or one with
+/// two.
 Graph sorted(Graph graph);
 
 }  // namespace crumb::graph

@@ -1,4 +1,4 @@
-// A tensor's elements as float32, without a copy where they are float32.
+// A tensor's elements as float32, without a copy where they are float32 already.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace crumb::graph {
 
 class HeldFloats {
  public:
-  /// Throws as Tensor::to_floats does.
+  /// Throws as Tensor::to_floats() does.
   explicit HeldFloats(const Tensor& tensor) {
     if (tensor.type() == ElementType::kFloat) {
       held_ = tensor.held();

@@ -12,17 +12,17 @@ constexpr std::array kCoordinates = {"half_pixel",        "half_pixel_symmetric"
                                      "tf_crop_and_resize"};
 constexpr std::array kRoundings = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"};
 
-/// Not `out` where scales were given: the standard divides by the width before it is rounded down. Where
-/// sizes were, the scale is their quotient in float32, and the width is `out`.
+/// Where scales were given, this differs from `out`: the standard divides by the width before it is rounded
+/// down. Where sizes were given, the scale is their quotient in float32, and the width is `out`.
 double exact_width(const ResizedAxis& axis) {
   const auto out = static_cast<double>(axis.out);
   const double width = static_cast<double>(axis.scale) * static_cast<double>(axis.in);
-  constexpr double kOfFloats = 0x1p-23;  // twice what the quotient is rounded by
+  constexpr double kOfFloats = 0x1p-23;  // twice the relative rounding error of the quotient
   return std::abs(width - out) <= kOfFloats * out ? out : width;
 }
 
-/// Where the output `at` lies in the input: in float32 as ONNX Runtime computes it, whose word decides
-/// between two elements; in align_corners, where it does not follow the standard's formula, in double as
+/// Returns the input coordinate of output `at`: in float32 as ONNX Runtime computes it, which decides between
+/// two elements; for align_corners, where ONNX Runtime does not follow the standard's formula, in double as
 /// ONNX's reference does.
 double source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
   const auto i = static_cast<float>(at), in = static_cast<float>(axis.in);
@@ -56,7 +56,7 @@ double rounded(const std::string& mode, double x, double scale) {
   return std::ceil(x - 0.5);
 }
 
-/// The weight of an element at distance `x`.
+/// Returns the weight of an element at distance `x`.
 double weight_of(const ResizeRule& rule, double x) {
   x = std::abs(x);
   if (rule.interpolation == Interpolation::kLinear) return std::max(1 - x, 0.0);
@@ -69,7 +69,7 @@ std::int64_t inside(double place, std::int64_t size) {
   return static_cast<std::int64_t>(std::clamp(place, 0.0, static_cast<double>(size - 1)));
 }
 
-/// The weights of the taps around x; the first lies `before` from the element left of x.
+/// Computes the weights of the taps around x; the first tap is `before` elements from the one left of x.
 void weigh(const ResizeRule& rule, const ResizedAxis& axis, double x, double before, double stretch,
            Taps& taps) {
   const double left = std::ceil(x) - 1, ratio = x - left;
@@ -96,7 +96,7 @@ Taps taps_of(const ResizeRule& rule, const ResizedAxis& axis) {
   const bool crops = rule.coordinates == "tf_crop_and_resize";
   const double stretch = rule.antialias ? std::min<double>(axis.scale, 1) : 1;
   const double reach = (rule.interpolation == Interpolation::kCubic ? 2 : 1) / stretch;
-  const double before = std::floor(-reach) + 1;  // of the first tap, from the element left of x
+  const double before = std::floor(-reach) + 1;  // offset of the first tap from the element left of x
   taps.taps = rule.interpolation == Interpolation::kNearest ? 1 : static_cast<std::int64_t>(2 - 2 * before);
   for (std::int64_t i = 0; i < axis.out; ++i) {
     const double x = source_of(rule, axis, i);

@@ -8,7 +8,7 @@
 namespace crumb::graph {
 
 std::vector<std::int64_t> tensor_axes(std::size_t rank, MatrixAxes axes) {
-  std::vector<std::int64_t> order(rank);  // of the value's axes in the tensor
+  std::vector<std::int64_t> order(rank);  // the value's axes in the tensor's order
   std::iota(order.begin(), order.end(), 0);
   const auto output = order.begin() + static_cast<std::ptrdiff_t>(axes.output);
   std::rotate(order.begin() + static_cast<std::ptrdiff_t>(axes.stack), output, output + 1);

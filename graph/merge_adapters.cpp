@@ -12,7 +12,7 @@
 namespace crumb::graph {
 namespace {
 
-/// [out, in] of a product's matrix.
+/// Returns a product's matrix as [out, in].
 std::vector<float> rows_of(const Tensor& value, const LinearProduct& product) {
   return product.is_transposed ? value.to_floats() : transposed(value.to_floats(), product.in, product.out);
 }

@@ -1,8 +1,8 @@
-// Values that are NaN or infinite and come to a quantizer of activations, which has no code for them: they are counted, by
-// whichever engine runs the graph, and whoever runs it says so.
+// Counts NaN and infinite values that arrive at a quantizer of activations, which has no codes for them. The
+// engine that runs the graph counts; the caller of the run reports.
 //
-// A quantizer of integers takes NaN as its least code and infinities as those at its ends wherever integers follow; where its
-// values stay floats, NaN stays NaN.
+// Where integers follow, a quantizer of integers gives NaN its least code and infinities its end codes; where
+// its values stay floats, NaN stays NaN.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace crumb::graph {
 
-/// Whether there is neither NaN nor infinity among them.
+/// Whether all values are finite.
 inline bool all_finite(std::span<const float> x) {
   constexpr std::int32_t kMagnitude = 0x7fffffff, kLargest = 0x7f7fffff;
   std::int32_t beyond = 0;
@@ -36,15 +36,15 @@ inline bool all_finite(std::span<const float> x) {
   return beyond == 0;
 }
 
-/// Those that are, for who found that there are some.
+/// Returns how many values are NaN or infinite; all_finite() is the faster first check.
 inline std::uint64_t count_not_finite(std::span<const float> x) {
   return static_cast<std::uint64_t>(std::ranges::count_if(x, [](float v) { return !std::isfinite(v); }));
 }
 
-/// At one quantizer.
+/// The count of one quantizer.
 struct NotFinite {
-  std::string node;         ///< its name, or that of its value where it has none
-  std::uint64_t count = 0;  ///< values, of all runs
+  std::string node;         ///< its name, or that of its value if it has none
+  std::uint64_t count = 0;  ///< values, over all runs
 };
 
 /// "3 values that are NaN or infinite came to the quantizer 'q': it has no codes for them"
@@ -56,11 +56,11 @@ inline std::string text_of(const NotFinite& found) {
          "the end";
 }
 
-/// Collects them over runs. Thread-safe.
+/// Counts over runs. Thread-safe.
 class NotFiniteWatch {
  public:
   NotFiniteWatch() = default;
-  /// strict: the first ones are an Error of the run.
+  /// strict: the run throws Error at the first such value.
   explicit NotFiniteWatch(bool strict) : strict_(strict) {}
 
   void note(const Node& quantizer, std::uint64_t count) {
@@ -72,8 +72,9 @@ class NotFiniteWatch {
     entry->second.count += count;
   }
 
-  /// Of the first quantizer that some came to, by the order of the graph's nodes where it is given, else by time. What it
-  /// lets through comes to those behind it, so that they are not counted.
+  /// Returns the count of the first quantizer that such values reached: in the order of the graph's nodes if
+  /// a graph is given, else in time. Those behind it are left out, because what it lets through reaches them
+  /// too.
   std::optional<NotFinite> first(const Graph* graph = nullptr) const {
     const std::lock_guard lock(mutex_);
     if (graph) {
@@ -93,7 +94,7 @@ class NotFiniteWatch {
     counts_.clear();
   }
 
-  /// Who is told by this thread's runs; null: nobody.
+  /// The watch that this thread's runs report to; null: none.
   static NotFiniteWatch*& current() {
     thread_local NotFiniteWatch* watch = nullptr;
     return watch;
@@ -122,7 +123,7 @@ class NotFiniteScope {
   NotFiniteWatch* before_;
 };
 
-/// For an engine's kernel, on the thread of its run.
+/// Called by an engine's quantizer kernel, on the thread of its run.
 inline void note_not_finite(const Node& quantizer, std::uint64_t count) {
   if (NotFiniteWatch* const watch = NotFiniteWatch::current(); watch && count > 0)
     watch->note(quantizer, count);

@@ -46,7 +46,8 @@ constexpr ProductRule kDeformedConvolution[] = {
     {.reason = "it multiplies values between the elements of its input, which are on no grid"}};
 constexpr ProductRule kSquares[] = {{.terms = Terms::kSquares, .b = 0}};
 
-/// Coefficients of ai.onnx.ml's classifiers and regressors are floats in attributes; the rest of it looks up and selects.
+/// ai.onnx.ml's classifiers and regressors have float coefficients in attributes; its other operators look up
+/// and select.
 constexpr OperatorTraits kRows[] = {
     {"", "Abs", kOfOne | kNonNegative | kNoProducts, RangeForm::kMagnitude},
     {"", "Acos", kNoProducts},

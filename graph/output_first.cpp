@@ -5,8 +5,7 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::uint64_t kOutputsAtOnce =
-    16;  // neighbours in the constant where nothing is behind: a line of the cache
+constexpr std::uint64_t kOutputsAtOnce = 16;  // outputs, where `behind` is 1: a cache line of the constant
 
 }  // namespace
 
@@ -20,9 +19,9 @@ OutputOrder::OutputOrder(std::span<const std::int64_t> shape, MatrixAxes axes) {
   }
 }
 
-/// Calls move(index in the constant, index among the elements, elements that lie together) for all of them,
-/// of several outputs side by side where these are neighbours in the constant. Indices among the elements count from
-/// `first`.
+/// Calls move(index in the constant, index among the elements, count of contiguous elements) for all
+/// elements; of several outputs together where these are adjacent in the constant. Indices among the elements
+/// count from `first`.
 template <class Move>
 void OutputOrder::walk(std::uint64_t first, std::uint64_t count, const Move& move) const {
   for (std::uint64_t done = 0; done < count;) {
@@ -76,7 +75,7 @@ void OutputOrder::put(std::span<const float> from, std::uint64_t first, std::spa
 
 std::span<const float> OutputFirst::next(std::uint64_t count) {
   const std::uint64_t size = std::min(count, order_.size() - at_);
-  if (order_.before == 1) {  // the order that they have
+  if (order_.before == 1) {  // the constant has this order already
     const std::span<const float> piece = values_.subspan(at_, size);
     at_ += size;
     return piece;

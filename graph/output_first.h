@@ -1,9 +1,9 @@
-// A constant's elements with the output axis first, as quantizers have them, and back, without a second copy
-// of the constant.
+// Reads a constant's elements with the output axis first, as quantizers need them, and writes them back,
+// without a second copy of the constant.
 //
-// Operators want the output axis elsewhere (MatMul: last). With the axes before and behind it taken together
-// a constant is [before, outputs, behind], and its elements are given as [outputs, before, behind]; of a stack each matrix
-// by itself, one behind the other.
+// Operators have the output axis elsewhere (MatMul: last). With the axes before and behind it merged, a
+// constant is [before, outputs, behind], and its elements are given as [outputs, before, behind]. The
+// matrices of a stack follow each other.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct OutputOrder {
   /// Precondition: stack_axes <= output_axis < shape.size().
   OutputOrder(std::span<const std::int64_t> shape, MatrixAxes axes);
 
-  std::uint64_t row() const { return before * behind; }  ///< elements of an output
+  std::uint64_t row() const { return before * behind; }  ///< elements of one output
   std::uint64_t matrix() const { return outputs * row(); }
   std::uint64_t size() const { return matrices * matrix(); }
 
-  /// Elements [first, first + to.size()) of the constant `from`, outputs first.
+  /// Copies elements [first, first + to.size()) of the constant `from`, in output-first order, to `to`.
   void take(std::span<const float> from, std::uint64_t first, std::span<float> to) const;
-  /// The way back: `from` are those elements, `to` is the whole constant.
+  /// The inverse: `from` has those elements, `to` is the whole constant.
   void put(std::span<const float> from, std::uint64_t first, std::span<float> to) const;
 
  private:
@@ -38,10 +38,10 @@ struct OutputOrder {
   void walk_matrix(std::uint64_t first, std::uint64_t count, const Move& move) const;
 };
 
-/// The elements of a constant that lies in memory, outputs first, a piece at a time.
+/// Streams the elements of a constant in memory, in output-first order, piece by piece.
 class OutputFirst final : public ValueStream {
  public:
-  /// The values must outlive it.
+  /// Precondition: the values outlive this object.
   OutputFirst(std::span<const float> values, const OutputOrder& order) : values_(values), order_(order) {}
 
   std::span<const float> next(std::uint64_t count) override;

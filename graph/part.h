@@ -8,9 +8,9 @@
 
 namespace crumb::graph {
 
-/// What computes the values `wanted` of a graph when the values `given` are known: those of its inputs that are needed, in
-/// their order, then what of `given` is. Names stay. Throws Error where a wanted value is in no node's output. Precondition: the
-/// graph is sorted.
+/// Returns the part of a graph that computes the values `wanted` from the known values `given`. Its inputs
+/// are the needed graph inputs, in their order, then the needed values of `given`. Names stay. Throws Error
+/// where no node produces a wanted value. Precondition: the graph is sorted.
 Graph part_of(const Graph& graph, const std::vector<std::string>& given,
               const std::vector<std::string>& wanted);
 

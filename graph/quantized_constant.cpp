@@ -13,15 +13,15 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::uint64_t kSlice = std::uint64_t{1} << 22;  // elements that lie in the order of codes at a time
+constexpr std::uint64_t kSlice = std::uint64_t{1} << 22;  // elements decoded in the order of codes at a time
 constexpr std::size_t kPiece = std::size_t{1} << 16;  // elements that a thread decodes at a time, at least
-constexpr std::size_t kOutputs = 16;                  // that a thread puts in order at a time
+constexpr std::size_t kOutputs = 16;                  // outputs that a thread reorders at a time
 
 std::vector<std::int64_t> signed_shape(const QuantizedTensor& tensor) {
   return {tensor.shape.begin(), tensor.shape.end()};
 }
 
-/// Codes less zero points [first, first + out.size()) of the tensor's row-major flattening.
+/// Reads codes minus zero points [first, first + out.size()) of the tensor in row-major order.
 void flat_levels(const RowDecoder& decoder, const QuantizedTensor& tensor, std::uint64_t first,
                  std::span<float> out) {
   std::vector<std::uint8_t> codes(std::min<std::uint64_t>(decoder.cols(), out.size()));
@@ -38,8 +38,8 @@ void flat_levels(const RowDecoder& decoder, const QuantizedTensor& tensor, std::
   }
 }
 
-/// Elements [first, first + to.size()) of a constant. decode(first, out) gives those of its tensor, whose
-/// outputs come first; it is called from several threads.
+/// Reads elements [first, first + to.size()) of a constant. decode(first, out) reads those of its tensor,
+/// whose outputs come first; several threads call it.
 template <class Decode>
 void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::span<float> to,
                    const Decode& decode) {
@@ -47,7 +47,7 @@ void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::
   const std::vector<std::int64_t> shape = constant.shape();
   const std::size_t stack = constant.tensor->encoding.stack_axes;
   const std::optional<std::size_t> axis = output_axis_of(constant.axes, stack);
-  if (!axis) {  // an order that no operator has
+  if (!axis) {  // an order of axes that no operator has
     std::vector<float> all(constant.tensor->layout.matrix.size());
     decode(0, all);
     all = permuted(all, signed_shape(*constant.tensor), constant.axes);
@@ -55,7 +55,7 @@ void read_in_order(const QuantizedConstant& constant, std::uint64_t first, std::
     return;
   }
   const OutputOrder whole(shape, {*axis, stack});
-  if (whole.before == 1) {  // the order that the tensor has
+  if (whole.before == 1) {  // the tensor has this order already
     parallel_for(to.size(), kPiece, 0, [&](std::size_t begin, std::size_t end) {
       decode(first + begin, to.subspan(begin, end - begin));
     });

@@ -1,7 +1,8 @@
-// Which part of an unrolled recurrent layer a node is (passes/unroll_recurrent.cpp), kept in its metadata.
+// Which part of an unrolled recurrent layer a node is (passes/unroll_recurrent.cpp), stored in the node's
+// metadata.
 //
-// What tells: nodes of one layer, direction and part do the same in every step. Quantizers give them one scale, and the
-// tensors inside of a cell are quantized as FINN-L does it (arXiv:1807.04093).
+// Nodes of one layer, direction and part do the same in every step. Quantizers give them one scale, and
+// quantize the tensors inside a cell as FINN-L does (arXiv:1807.04093).
 #pragma once
 
 #include <optional>
@@ -15,9 +16,10 @@ inline constexpr const char* kCellKey = "crumb.cell";
 
 struct CellPart {
   std::string cell;  ///< layer and direction: "lstm", "lstm_reverse"
-  /// "sum": before sigmoid and tanh. "gates": splits that. "share": splits a GRU's products of its hidden state.
-  /// "gate_i", "gate_r", ...: what sigmoid or tanh makes of one. "product": of weights, or of a gate. "state": what the
-  /// cell remembers. "squashed": its tanh. "hidden": what it gives. "change": from a GRU's last output to its new one.
+  /// "sum": the inputs of sigmoid and tanh. "gates": splits the sum. "share": splits a GRU's products of its
+  /// hidden state. "gate_i", "gate_r", ...: the sigmoid or tanh of one gate. "product": a product with
+  /// weights or with a gate. "state": the cell's memory. "squashed": its tanh. "hidden": the cell's output.
+  /// "change": the step from a GRU's last output to its new one.
   std::string part;
 };
 

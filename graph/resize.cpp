@@ -22,7 +22,7 @@ void expect_count(const Node& node, const char* what, std::size_t found, std::si
                         std::to_string(found));
 }
 
-/// The axes that scales and sizes speak of, from the front, each named once.
+/// Returns the axes that scales and sizes apply to, counted from the front, each once.
 std::vector<std::size_t> resized_axes(const Node& node, std::size_t rank) {
   std::vector<std::int64_t> all(rank);
   std::iota(all.begin(), all.end(), 0);
@@ -39,7 +39,7 @@ std::vector<std::size_t> resized_axes(const Node& node, std::size_t rank) {
   return axes;
 }
 
-/// Sizes are counted in single precision, as scales are.
+/// Computes sizes in single precision, as scales are.
 void scale_axes(const Node& node, ResizePlan& plan, const std::vector<std::size_t>& axes,
                 const std::vector<float>& scales) {
   expect_count(node, "scales", scales.size(), axes.size());
@@ -94,7 +94,8 @@ void crop_axes(const Node& node, ResizePlan& plan, const std::vector<std::size_t
 
 bool is_old(const Node& node) { return node.op == "Upsample" || node.version < 11; }
 
-/// Before they are an input: an attribute of a number for each axis, or one for height and one for width.
+/// Returns scales of sets in which they are no input: an attribute with a number for each axis, or one for
+/// height and one for width.
 std::vector<float> stated_scales(const Node& node, std::size_t rank) {
   if (node.version >= 7) return node.floats_or("scales", {});
   if (rank != 4)

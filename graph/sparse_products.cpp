@@ -13,7 +13,7 @@ namespace crumb::graph {
 namespace {
 
 constexpr std::string_view kGaps = ".outliers.gaps", kNumbers = ".outliers.numbers";
-constexpr std::int64_t kMostSide = 1 << 24;  // rows and columns that are held one by one
+constexpr std::int64_t kMostSide = 1 << 24;  // rows and columns, at most, that are held one by one
 constexpr std::int64_t kMostGap = std::numeric_limits<std::uint16_t>::max();
 
 Tensor halves(ElementType type, const std::vector<std::uint16_t>& values) {
@@ -21,7 +21,7 @@ Tensor halves(ElementType type, const std::vector<std::uint16_t>& values) {
   return {type, {static_cast<std::int64_t>(values.size())}, {bytes.begin(), bytes.end()}};
 }
 
-/// The constant that a value is, or is a Cast of to that type, which may have been taken out.
+/// Returns the constant behind a value, directly or through a Cast to that type, which may have been removed.
 const Tensor* cast_constant(const Graph& graph, const Links& links, const std::string& value, ElementType to,
                             std::vector<std::size_t>& nodes) {
   const std::size_t at = links.producer(value);
@@ -34,7 +34,7 @@ const Tensor* cast_constant(const Graph& graph, const Links& links, const std::s
   return graph.constant(graph.nodes[at].inputs.at(0));
 }
 
-/// The node of that operator that makes a value, or null.
+/// Returns the node of that operator that produces a value, or null.
 const Node* maker(const Graph& graph, const Links& links, const std::string& value, std::string_view op,
                   std::size_t inputs, std::vector<std::size_t>& nodes) {
   const std::size_t at = links.producer(value);

@@ -1,4 +1,4 @@
-// Where the elements of one tensor lie in another, one after the other.
+// Finds the elements of one tensor in another, one after the other.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,39 @@
 
 namespace crumb::graph {
 
-/// Walks the elements of a tensor row by row and says for each where its value lies in another one, which is
-/// row-major too.
+/// Walks the elements of a tensor row by row and gives for each the index of its value in another tensor,
+/// which is row-major too.
 class StridedIndex {
  public:
-  /// The tensor has shape `whole`, and the other, of shape `part`, broadcasts to it; nothing where it does not.
+  /// The tensor has shape `whole`; the other has shape `part` and broadcasts to it. Nothing where it does
+  /// not.
   static std::optional<StridedIndex> broadcast(std::span<const std::int64_t> whole,
                                                std::span<const std::int64_t> part);
-  /// The tensor is the other one, of shape `from`, with axis i where perm[i] was. Precondition: is_permutation.
+  /// The tensor is the other one, of shape `from`, transposed: its axis i is axis perm[i] of `from`.
+  /// Precondition: is_permutation.
   static StridedIndex permuted(std::span<const std::int64_t> from, std::span<const std::int64_t> perm);
 
   std::size_t at() const { return at_; }
   void next();
-  void move_to(std::size_t element);  ///< to where next() comes in so many steps from the first
+  void move_to(std::size_t element);  ///< to where that many calls of next() lead from the first element
 
  private:
   std::vector<std::int64_t> sizes_, steps_, place_;
   std::size_t at_ = 0;
 };
 
-/// 0 to rank - 1, each once.
+/// Whether perm holds 0 to rank - 1, each once.
 bool is_permutation(std::span<const std::int64_t> perm, std::size_t rank);
 
-/// The permutation that undoes it. Precondition: is_permutation.
+/// Returns the permutation that undoes `perm`. Precondition: is_permutation.
 std::vector<std::int64_t> inverse(std::span<const std::int64_t> perm);
 
-/// The shape of a tensor whose axis i was axis perm[i]. Precondition: is_permutation.
+/// Returns the shape of a tensor whose axis i is axis perm[i] of `shape`. Precondition: is_permutation.
 std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
                                          std::span<const std::int64_t> perm);
 
-/// The elements of that tensor, row by row, of those of the tensor of shape `shape`. Precondition: is_permutation.
+/// Returns the elements of a tensor of shape `shape` after that transpose, row by row. Precondition:
+/// is_permutation.
 template <class T>
 std::vector<T> permuted(const std::vector<T>& values, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> perm) {
@@ -51,13 +54,14 @@ std::vector<T> permuted(const std::vector<T>& values, std::span<const std::int64
   return made;
 }
 
-/// The constant with its axes in another order. Preconditions: is_permutation, elements of whole bytes.
+/// Returns the transposed constant: axis i is axis perm[i] of `tensor`. Preconditions: is_permutation,
+/// elements of whole bytes.
 Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm);
 
-/// [columns, rows] of a matrix [rows, columns].
+/// Returns [columns, rows] of a matrix [rows, columns].
 std::vector<float> transposed(const std::vector<float>& values, std::size_t rows, std::size_t columns);
 
-/// Whether `transposed` takes it: its elements are whole bytes.
+/// Whether transposed() accepts the tensor: its elements are whole bytes.
 bool can_transpose(const Tensor& tensor);
 
 }  // namespace crumb::graph

@@ -12,7 +12,7 @@
 namespace crumb::graph {
 namespace {
 
-/// Whether it may be a name or a number: no other arithmetic.
+/// Whether it may be a name or a number: other arithmetic is not understood.
 bool is_term(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -21,7 +21,7 @@ bool is_term(std::string_view text) {
   });
 }
 
-/// "a + 1 + b": what stands between the signs; one where there is no sum. Blanks around a term are no part of it.
+/// Returns the terms of "a + 1 + b" without blanks around them; one term where the symbol is not a sum.
 std::vector<std::string> terms_of(std::string_view symbol) {
   std::vector<std::string> terms;
   for (std::string_view rest = symbol;;) {
@@ -29,7 +29,7 @@ std::vector<std::string> terms_of(std::string_view symbol) {
     std::string_view term = rest.substr(0, plus);
     while (term.starts_with(' ')) term.remove_prefix(1);
     while (term.ends_with(' ')) term.remove_suffix(1);
-    if (!is_term(term)) return {std::string(symbol)};  // no sum that is understood
+    if (!is_term(term)) return {std::string(symbol)};  // not a sum that we understand
     terms.emplace_back(term);
     if (plus == rest.size()) break;
     rest.remove_prefix(plus + 1);
@@ -50,7 +50,7 @@ std::optional<std::int64_t> number_of(const std::string& term) {
 }  // namespace
 
 bool SymbolSizes::is_sum(const std::string& symbol) {
-  // Most are none, and every run of a network asks.
+  // Most symbols are no sums, and every run of a network asks.
   return symbol.find('+') != std::string::npos && terms_of(symbol).size() > 1;
 }
 

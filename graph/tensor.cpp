@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 8;
 
-/// Element i of a type below one byte.
+/// Returns element i of a type narrower than one byte.
 std::uint8_t bits_at(std::span<const std::byte> bytes, unsigned bits, std::int64_t i) {
   const auto bit = static_cast<std::uint64_t>(i) * bits;
   return static_cast<std::uint8_t>((static_cast<unsigned>(bytes[bit / 8]) >> (bit % 8)) & ((1u << bits) - 1));
@@ -109,7 +109,7 @@ class Tensor::Unread {
   Unread(std::int64_t size, std::uint64_t bytes, ReadPart read)
       : size_(size), bytes_(bytes), read_part_(std::move(read)) {}
 
-  /// Of a tensor of float32 that gives floats; null for others.
+  /// Whether this is a float32 tensor whose reader returns floats.
   bool gives_floats() const { return read_floats_ != nullptr; }
   std::vector<float> floats() const {
     std::vector<float> values = read_floats_();
@@ -169,7 +169,7 @@ class Tensor::Unread {
   std::function<std::vector<std::byte>()> read_bytes_;
   ReadPart read_part_;
   mutable std::mutex mutex_;
-  std::optional<HeldBytes> kept_;  ///< never changed once it is there
+  std::optional<HeldBytes> kept_;  ///< never changed after it is set
 };
 
 template <class Read>

@@ -18,7 +18,7 @@
 
 namespace crumb::graph {
 
-/// The bytes of a tensor for as long as this lives.
+/// The bytes of a tensor, valid as long as this object lives.
 class HeldBytes {
  public:
   HeldBytes(std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
@@ -38,14 +38,14 @@ class Tensor {
 
   static Tensor floats(std::vector<std::int64_t> shape, std::span<const float> values);
   static Tensor ints(std::vector<std::int64_t> shape, std::span<const std::int64_t> values);  ///< int64
-  /// float32 values that lie elsewhere: `read` gives them row by row, the same ones each time, to several threads at once.
-  /// to_floats() keeps none of them; bytes() keeps them all, for its span to be good.
+  /// Makes a tensor of float32 values that are stored elsewhere. `read` returns them row by row, the same
+  /// ones each time, and may be called by several threads at once. to_floats() keeps none of them; bytes()
+  /// keeps them all, so that its span stays valid.
   static Tensor unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read);
-  /// The same of any type, as bytes() has them.
+  /// The same for any type; `read` returns what bytes() would.
   static Tensor unread(ElementType type, std::vector<std::int64_t> shape,
                        std::function<std::vector<std::byte>()> read);
-  /// The same, read a part at a time: `read` fills `to` with the bytes from `first` on, whole elements of
-  /// them.
+  /// The same, read in parts: `read` fills `to` with the bytes from `first` on, always whole elements.
   static Tensor in_parts(ElementType type, std::vector<std::int64_t> shape,
                          std::function<void(std::uint64_t first, std::span<std::byte> to)> read);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
@@ -56,26 +56,26 @@ class Tensor {
   std::int64_t rank() const { return static_cast<std::int64_t>(shape_.size()); }
   std::int64_t size() const { return size_; }  ///< elements
   std::span<const std::byte> bytes() const;
-  HeldBytes held() const;            ///< the same, and what is unread is read for it alone
-  std::uint64_t byte_count() const;  ///< how many those are, which reads nothing
-  bool is_unread() const;            ///< its values lie elsewhere, and bytes() was not called
-  bool gives_parts() const;          ///< read() of a part does not read the whole
-  /// Copies the bytes [first, first + to.size()), whole elements of them, into `to`, which is aligned for
-  /// elements.
+  HeldBytes held() const;            ///< the same bytes; an unread tensor is read for this result alone
+  std::uint64_t byte_count() const;  ///< the number of bytes; reads nothing
+  bool is_unread() const;            ///< its values are stored elsewhere, and bytes() was not called yet
+  bool gives_parts() const;          ///< reading a part does not read the whole
+  /// Copies the bytes [first, first + to.size()), whole elements, into `to`, which is aligned for elements.
   void read(std::uint64_t first, std::span<std::byte> to) const;
 
-  /// Whether it shares its elements with the other, which is said without reading either.
+  /// Whether both tensors share their elements; reads neither.
   bool shares_with(const Tensor& other) const;
 
-  /// Every element as a number. to_ints() throws Error for types that are not integers or bool; to_floats()
-  /// for complex ones and strings; integers beyond float32's precision are rounded, doubles too.
+  /// Returns every element as a number. to_ints() throws Error for types other than integers and bool,
+  /// to_floats() for complex numbers and strings. to_floats() rounds doubles, and integers beyond float32's
+  /// precision.
   std::vector<std::int64_t> to_ints() const;
   std::vector<float> to_floats() const;
 
-  /// The same elements in another shape of as many.
+  /// Returns the same elements in another shape. Precondition: it has as many elements.
   Tensor reshaped(std::vector<std::int64_t> shape) const;
 
-  bool operator==(const Tensor& other) const;  ///< type, shape and bytes
+  bool operator==(const Tensor& other) const;  ///< equal type, shape and bytes
 
  private:
   template <class Read>
@@ -87,10 +87,10 @@ class Tensor {
 
   std::int64_t size_ = 0;
   std::shared_ptr<const std::vector<std::byte>> bytes_;
-  std::shared_ptr<Unread> unread_;  ///< instead of bytes
+  std::shared_ptr<Unread> unread_;  ///< instead of bytes_
 };
 
-/// Reads a tensor part by part, and the whole once where it does not give parts.
+/// Reads a tensor in parts; reads the whole once where the tensor does not give parts.
 class PartReader {
  public:
   explicit PartReader(const Tensor& tensor);
@@ -101,14 +101,14 @@ class PartReader {
   std::optional<HeldBytes> whole_;
 };
 
-/// Elements of a shape; a Failure where a size is negative or the product does not fit.
+/// Returns the number of elements of a shape; a Failure where a size is negative or the product overflows.
 Result<std::int64_t> count_elements(std::span<const std::int64_t> shape);
 
-/// The product of the sizes that are not 0: what loops over the axes of a tensor without elements may walk.
-/// Precondition: count_elements takes the shape.
+/// Returns the product of the sizes that are not 0, which bounds loops over the axes of a tensor without
+/// elements. Precondition: count_elements() accepts the shape.
 std::int64_t count_around_zeros(std::span<const std::int64_t> shape);
 
-/// Bytes that so many elements take: whole bytes, rounded up for types below one.
+/// Returns the bytes of that many packed elements, rounded up to whole bytes.
 Result<std::uint64_t> packed_bytes(ElementType type, std::int64_t elements);
 
 /// "[2, 3]".

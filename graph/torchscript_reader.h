@@ -1,4 +1,5 @@
-// TorchScript archives as graphs, for those who do not see LibTorch (libtorch/capture/torchscript.h).
+// The interface that reads TorchScript archives as graphs, for code without LibTorch
+// (libtorch/capture/torchscript.h implements it).
 #pragma once
 
 #include <filesystem>
@@ -13,10 +14,12 @@ class TorchScriptReader {
  public:
   virtual ~TorchScriptReader() = default;
 
-  /// What an archive takes, in order. Throws Error where the file is no such archive, and where an input is no tensor.
+  /// Returns the names of an archive's inputs, in order. Throws Error where the file is not such an archive,
+  /// and where an input is not a tensor.
   virtual std::vector<std::string> inputs(const std::filesystem::path& path) const = 0;
 
-  /// The archive as a graph. The file holds no shapes: they are the example's, but for the batch. Throws Error.
+  /// Returns the archive as a graph. The file has no shapes: they come from the example, except the batch.
+  /// Throws Error.
   virtual Graph read(const std::filesystem::path& path, const std::vector<Tensor>& example) const = 0;
 };
 

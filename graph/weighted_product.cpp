@@ -5,7 +5,7 @@
 namespace crumb::graph {
 namespace {
 
-/// The operator's one product, where a recipe quantizes it and its axes are known.
+/// Returns the operator's one product where a recipe quantizes it and its axes are known, else null.
 const ProductRule* rule_of(const Node& node) {
   const OperatorTraits& traits = traits_of(node);
   if (!traits.is(trait::kMultiplies)) return nullptr;

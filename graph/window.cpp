@@ -16,7 +16,7 @@ std::int64_t divided_down(std::int64_t a, std::int64_t b) { return a >= 0 ? a / 
   throw Error(text_of(node) + ": " + text);
 }
 
-/// auto_pad, which says one of four things or nothing.
+/// Returns auto_pad, one of four words or "NOTSET".
 std::string automatic_padding(const Node& node) {
   std::string automatic = node.text_or("auto_pad", "NOTSET");
   if (automatic.empty()) automatic = "NOTSET";
