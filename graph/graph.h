@@ -76,7 +76,7 @@ struct Node {
   std::map<std::string, Attribute> attributes;
   /// What is said about the node without changing what it computes, by key: ONNX's metadata_props. A pass
   /// that replaces a node copies them to the new one. Files store kAccumulatorKey of them
-  /// (accumulator/certificate.h).
+  /// (graph/certificate.h).
   std::map<std::string, std::string> metadata = {};
 
   bool is(std::string_view name_of_op, std::string_view in_domain = kOnnxDomain) const {

@@ -17,7 +17,7 @@ namespace crumb::graph {
 namespace {
 
 constexpr int kMostRounds = 64;
-constexpr std::size_t kMostSizes = 64;  // a shape, or a little more
+constexpr std::size_t kMostSizes = 64;  // elements of a shape, or of little more
 
 bool is_small(const Shape& shape) {
   checked::Size count = 1;
@@ -25,7 +25,8 @@ bool is_small(const Shape& shape) {
   return count && *count <= kMostSizes;
 }
 
-/// Sizes of inputs that are given: those of symbols by themselves first, then of sums, the one with the fewest open terms next.
+/// Binds the given sizes of inputs: first single symbols, then sums, always the one with the fewest open
+/// terms.
 class GivenSizes {
  public:
   explicit GivenSizes(SymbolSizes& symbols) : symbols_(symbols) {}
@@ -82,7 +83,7 @@ class GivenSizes {
   std::vector<Sum> sums_;
 };
 
-/// Vectors of sizes that are known by now become constants; whether there were any.
+/// Replaces vectors of sizes that are known by now with constants; returns whether there were any.
 bool fold_shapes(Graph& graph) {
   const ConstantValues constants(graph);
   std::map<std::string, Tensor> found;
@@ -110,7 +111,7 @@ bool fold_shapes(Graph& graph) {
   return any;
 }
 
-/// Open sizes as primes, so that sums and products of them hardly meet.
+/// Binds open sizes to primes, so that their sums and products hardly coincide.
 Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
   std::map<std::string, std::vector<std::int64_t>> given;
   SymbolSizes symbols;
@@ -125,7 +126,7 @@ Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
   for (const bool are_sums : {false, true}) {
     for (const std::string& name : graph.inputs) {
       const auto shape = graph.shape_of(name);
-      if (!shape) continue;  // bind_shapes says so
+      if (!shape) continue;  // bind_shapes() reports it
       std::vector<std::int64_t>& sizes = given[name];
       sizes.resize(shape->size());
       for (std::size_t i = 0; i < sizes.size(); ++i)
@@ -181,10 +182,10 @@ Graph unify_symbols(Graph graph) {
     first = bound_to(graph, kFirst);
     second = bound_to(graph, kSecond);
   } catch (const Error&) {
-    return graph;  // it takes other sizes only
+    return graph;  // it takes only other sizes
   }
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> symbols;
-  // The inputs' own names come first, then those that inference gave.
+  // The inputs' own symbols come first, then those that inference made up.
   const auto name_sizes = [&](const std::string& name, Shape& shape, bool replace) {
     const auto one = first->shape_of(name), other = second->shape_of(name);
     if (!one || !other || one->size() != shape.size() || other->size() != shape.size()) return;

@@ -10,19 +10,19 @@
 
 namespace crumb::graph {
 
-/// The graph with static inputs and shapes inferred anew: sizes as given by input name, a symbol the same
-/// everywhere, also in sums (symbol_sizes.h), and 1 for what is open still. Throws Error where a name is no
-/// input, or a given shape is none that the input takes.
+/// Returns the graph with static inputs and newly inferred shapes. `given` has sizes by input name. A symbol
+/// gets the same size everywhere, also in sums (symbol_sizes.h); sizes that stay open become 1. Throws Error
+/// where a name is no input, or where an input does not take the given shape.
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given);
 
-/// The graph, shapes inferred, those behind arithmetic on shapes (Shape -> Gather -> Concat -> Reshape) included.
-/// Nodes stay as they are.
+/// Returns the graph with inferred shapes, also behind arithmetic on shapes (Shape -> Gather -> Concat ->
+/// Reshape). Nodes do not change.
 Graph resolve_shapes(Graph graph);
 
-/// The graph with one symbol for sizes that are the same: inference names what it cannot follow anew at each node, so
-/// two branches of a residual sum seem to differ. Sizes are taken for the same that are so, and change together, when
-/// the inputs' open sizes are bound to two sets of numbers; nothing becomes a number by that. Where the network takes
-/// no such sizes, the graph stays as it is.
+/// Returns the graph with one symbol for equal sizes. Inference gives each size that it cannot derive a new
+/// name, so the two branches of a residual sum seem to differ. Two sizes count as equal if they are equal,
+/// and change together, when the inputs' open sizes are bound to two sets of numbers. No size becomes a
+/// number by that. Where the network does not take those sizes, the graph stays as it is.
 Graph unify_symbols(Graph graph);
 
 }  // namespace crumb::graph

@@ -1,5 +1,6 @@
-// Functions of the numbers themselves: arithmetic, comparisons, Clip, Where and Cast. What comes out is of the type that ONNX says, rounded
-// to it; where integers may have wrapped around, and for types whose arithmetic is not float32's, nothing comes out.
+// Functions of numbers: arithmetic, comparisons, Clip, Where and Cast. A result has the type that ONNX gives
+// it and is rounded to that. There is no result where integers may have wrapped around, and for types whose
+// arithmetic is not float32's.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,9 +12,9 @@
 namespace crumb::graph {
 namespace {
 
-constexpr double kMostWhole = 0x1p53;  // below, float64 holds every whole number, and none stands for two
+constexpr double kMostWhole = 0x1p53;  // up to here float64 holds every whole number, and none stands for two
 
-/// A constant of this type; values and shape are still to come.
+/// Returns a constant of this type, still without values and shape.
 ConstantValue of_type(ElementType type) { return {.wide = is_wide(type), .whole = is_integer(type)}; }
 
 bool is_computed_here(ElementType type) {
@@ -25,7 +26,7 @@ bool is_exact(const ConstantValue& x) {
   return !x.whole || std::ranges::all_of(x.values, [](double v) { return std::fabs(v) < kMostWhole; });
 }
 
-/// In place; false where one is beyond the integer type, or no number is known for it.
+/// Rounds in place; false where a number exceeds the integer type, or is unknown for it.
 bool round_to(ElementType type, std::vector<double>& values) {
   if (type == ElementType::kFloat) {
     for (double& value : values) value = static_cast<float>(value);
@@ -54,7 +55,7 @@ MadeConstant combined(ElementType type, const ConstantValue& a, const ConstantVa
        of_b = StridedIndex::broadcast(made.shape, b.shape);
   const auto count = count_elements(made.shape);
   if (!of_a || !of_b || !count.ok()) return {};
-  // What grows by broadcasting alone is no weight worth its memory.
+  // A result that grows only by broadcasting is no weight worth its memory.
   if (count.value() > static_cast<std::int64_t>(16 * (a.values.size() + b.values.size()))) return {};
   made.values.resize(static_cast<std::size_t>(count.value()));
   for (double& value : made.values) {
@@ -108,7 +109,8 @@ MadeConstant of_two(ElementType type, const std::string& op, const ConstantValue
   return {};
 }
 
-/// Of whole numbers: with the sign of the divisor, or with `fmod` that of what is divided. Nothing by zero.
+/// Returns whole-number remainders with the sign of the divisor, or with `fmod` that of the dividend. Nothing
+/// where a divisor is zero.
 MadeConstant remainders(ElementType type, const Node& node, const ConstantValue& a, const ConstantValue& b) {
   if (!is_integer(type) || std::ranges::find(b.values, 0.0) != b.values.end()) return {};
   const bool as_c = node.int_or("fmod", 0) != 0;
@@ -118,7 +120,8 @@ MadeConstant remainders(ElementType type, const Node& node, const ConstantValue&
   });
 }
 
-/// Where of whole numbers: of each place one of the two is zero, and the other what is chosen.
+/// Returns Where for whole numbers: the sum of two tensors, one of which is zero at each element and the
+/// other the chosen value.
 MadeConstant chosen_constant(ElementType type, const ConstantInputs& in) {
   if (!is_integer(type) || in.size() != 3 || !in[1] || !in[2]) return {};
   const MadeConstant first =
@@ -147,7 +150,7 @@ MadeConstant of_one(ElementType type, const std::string& op, const ConstantValue
 MadeConstant cast_to(ElementType type, const ConstantValue& x) {
   if (type != ElementType::kFloat && type != ElementType::kDouble && type != ElementType::kInt64) return {};
   if (type == ElementType::kInt64 || !is_exact(x)) return mapped(type, x, std::identity());
-  ConstantValue made = x;  // with the levels
+  ConstantValue made = x;  // and the levels with it
   made.wide = is_wide(type);
   made.whole = false;
   round_to(type, made.values);

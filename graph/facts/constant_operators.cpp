@@ -51,13 +51,13 @@ MadeConstant reshaped(const Graph& graph, const Node& node, const ConstantValue&
   return made;
 }
 
-/// Whether a Dropout is inference: before version 7 an attribute says so, from 12 on an input.
+/// Whether a Dropout does inference: an attribute says so before version 7, an input from 12 on.
 bool drops_nothing(const Node& node, const ConstantInputs& in) {
   if (node.version < 7) return node.int_or("is_test", 0) != 0;
   return in.size() < 3 || !in[2] || in[2]->values == std::vector<double>{0};
 }
 
-/// Elements of a vector.
+/// Returns the gathered elements of a vector.
 MadeConstant gathered(const Node& node, const ConstantValue& x, const ConstantValue& at) {
   if (x.shape.size() != 1 || node.int_or("axis", 0) != 0) return {};
   ConstantValue made{.shape = at.shape, .wide = x.wide, .whole = x.whole};
@@ -69,7 +69,7 @@ MadeConstant gathered(const Node& node, const ConstantValue& x, const ConstantVa
   return made;
 }
 
-/// Vectors behind each other.
+/// Returns vectors concatenated.
 MadeConstant concatenated_constant(const ConstantInputs& in) {
   ConstantValue made;
   for (const ConstantInput& part : in) {
@@ -82,7 +82,7 @@ MadeConstant concatenated_constant(const ConstantInputs& in) {
   return made;
 }
 
-/// A part of a vector, in steps of one.
+/// Returns a slice of a vector, in steps of one.
 MadeConstant sliced(const Node& node, const ConstantInputs& in) {
   if (in[0]->shape.size() != 1) return {};
   const auto size = static_cast<double>(in[0]->values.size());

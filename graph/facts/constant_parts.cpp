@@ -8,9 +8,9 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::int64_t kLeastCut = 1 << 20;  // elements of what is cut, and of a part
+constexpr std::int64_t kLeastCut = 1 << 20;  // elements of a constant that is split, at least, and of a part
 
-/// The initializer that the value is, or is quantized from; null for others.
+/// Returns the initializer that the value is, or is quantized from; null for others.
 const Tensor* data_behind(const Graph& graph, const Links& links, const std::string& value,
                           const Node*& node) {
   if (const Tensor* tensor = graph.constant(value)) return tensor;

@@ -40,7 +40,7 @@ QuantRounding rounding_of(const Node& node) {
   return *mode;
 }
 
-/// [1, ..., C, ..., 1] for a scale of one number each along `axis`.
+/// Returns [1, ..., C, ..., 1], the shape of a scale with one number for each index of `axis`.
 std::optional<std::vector<std::int64_t>> along_axis(const Node& node, const ConstantValue& x,
                                                     const ConstantValue& scale) {
   if (scale.values.size() == 1) return std::vector<std::int64_t>{};
@@ -53,7 +53,7 @@ std::optional<std::vector<std::int64_t>> along_axis(const Node& node, const Cons
   return shape;
 }
 
-/// Whether QuantizeLinear or DequantizeLinear has a scale, and computes with it in float32.
+/// Whether QuantizeLinear or DequantizeLinear has a constant scale and computes in float32.
 bool is_in_float32(const Graph& graph, const Node& node, const ConstantInputs& in) {
   return in.size() >= 2 && in[1] && element_type_in(graph, node.inputs[1]) == ElementType::kFloat;
 }

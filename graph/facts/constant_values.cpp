@@ -7,7 +7,7 @@
 namespace crumb::graph {
 namespace {
 
-constexpr int kMostDepth = 200;  // nodes between a constant and the initializers it is made of
+constexpr int kMostDepth = 200;  // nodes, at most, between a constant and its initializers
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The values of a graph's constants, those that quantizers and simple arithmetic make of initializers included,
-// without an engine: what weights really are.
+// The values of a graph's constants, computed without an engine: initializers, and what quantizers and simple
+// arithmetic give for them, as real weights are.
 #pragma once
 
 #include <map>
@@ -15,37 +15,37 @@ namespace crumb::graph {
 
 struct ConstantValue {
   std::vector<std::int64_t> shape;
-  std::vector<double> values;  ///< float32 numbers, unless `wide`; integers beyond 2^53 are rounded
-  bool wide = false;   ///< float64, or integers of 32 and 64 bits: NumPy computes in float64 with them
-  bool whole = false;  ///< an integer type: division rounds toward zero
+  std::vector<double> values;  ///< float32 numbers unless `wide`; integers beyond 2^53 are rounded
+  bool wide = false;           ///< float64, or 32- or 64-bit integers, with which NumPy computes in float64
+  bool whole = false;          ///< an integer type: division rounds toward zero
 
-  /// Where a quantizer made it: values = levels * scale to float32 rounding, with levels = integer - zero point; else
-  /// empty. The scale broadcasts to the shape.
+  /// If a quantizer computed the value: values = levels * scale to float32 rounding, with levels = integer -
+  /// zero point; else empty. The scale broadcasts to the shape.
   std::vector<double> levels;
   std::vector<std::int64_t> scale_shape;
   std::vector<double> scale;
 
-  /// Whether every value is this number; true of no values.
+  /// Whether every value is this number; true if there are no values.
   bool all_are(double number) const;
 
-  /// Whether the scale is the same along this axis; true where no quantizer made it.
+  /// Whether the scale is the same along this axis; true if no quantizer computed the value.
   bool one_scale_along(std::size_t axis) const;
 };
 
 class ConstantValues {
  public:
-  /// The graph is sorted, its shapes inferred, and stays as it is.
+  /// Preconditions: the graph is sorted, has inferred shapes, and does not change.
   explicit ConstantValues(const Graph& graph);
 
-  /// Whether nothing but constants and known shapes decides over the value, whether or not find() can compute it.
+  /// Whether the value depends only on constants and known shapes, also where find() cannot compute it.
   bool is_constant(const std::string& value) const { return constants_.contains(value); }
 
-  /// Computed afresh at every call, in memory of a few times its size. Nothing for values that are not constant, and
-  /// where an operator on the way is not known here. Throws Error, which names the node, where a quantizer's
-  /// parameters do not fit.
+  /// Computes the value anew at every call, in a few times its memory. Nothing where it is not constant or
+  /// depends on an operator that is not implemented here. Throws Error, which names the node, where a
+  /// quantizer's parameters do not fit.
   std::optional<ConstantValue> find(const std::string& value) const;
 
-  /// The one number of a constant; nothing where it is none or has more.
+  /// Returns the only element of a constant; nothing where the value is no constant or has several elements.
   std::optional<double> number(const std::string& value) const;
 
  private:

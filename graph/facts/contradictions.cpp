@@ -13,10 +13,10 @@
 namespace crumb::graph {
 namespace {
 
-/// Products of scales are rounded in float64: the nearest float32 is what was meant.
+/// Products of scales are rounded in float64: the text has the nearest float32.
 std::string text_of_number(double number) { return number_text(static_cast<float>(number)); }
 
-/// A number of the constant that is not of the type.
+/// Names a number of the constant that is not in the type; "" if there is none.
 std::string fault_of_constant(const Tensor& tensor, const DataType& type) {
   const auto constant = constant_of(tensor);
   if (!constant) return "";
@@ -26,7 +26,7 @@ std::string fault_of_constant(const Tensor& tensor, const DataType& type) {
   return "";
 }
 
-/// A number that the levels' range has and the type has not.
+/// Names a number in the levels' range that is not in the type; "" if there is none.
 std::string fault_of_levels(const ValueType& known, const DataType& type) {
   const Levels& levels = *known.levels;
   if (!levels.one_scale || !levels.scale) return "";
@@ -37,7 +37,7 @@ std::string fault_of_levels(const ValueType& known, const DataType& type) {
   for (const double level : {levels.low, levels.high}) {
     if (!type.allows(static_cast<float>(level * scale))) return range;
   }
-  // One step further in, which is a number between.
+  // The level after the least lies between the bounds.
   const double next = levels.low + step;
   const bool may_be_two = known.type.is_scaled() && levels.high - levels.low == 2 * step;  // -1 and 1, scaled
   const bool may_skip = known.type == DataType::bipolar() || levels.minifloat > 0 || may_be_two;
@@ -46,7 +46,7 @@ std::string fault_of_levels(const ValueType& known, const DataType& type) {
   return "";
 }
 
-/// The type that a node's attributes claim for what it makes.
+/// Returns the type that a node's attributes claim for its output.
 std::optional<DataType> claimed_by(const Node& node) {
   if (node.is("MultiThreshold", kQonnxDomain)) {
     const auto type = DataType::parse(node.text_or("out_dtype", "FLOAT32"));

@@ -1,4 +1,4 @@
-// What a file says of its values against what they are.
+// Compares what a file claims about its values with what they are.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct Contradiction {
   enum class Claim : std::uint8_t { kAnnotation, kAttribute, kElementType } claim = Claim::kAnnotation;
 };
 
-/// Annotations (finn_datatype) of constants that their numbers do not bear out; those of computed values that the range
-/// rules contradict, or that cannot be read; types that MultiThreshold (out_dtype) and QuantAvgPool2d (obits, signed)
-/// claim for what they make, likewise; element types that are stated for computed values and others than those
-/// that follow from the graph's inputs. What is unknown contradicts nothing, and neither does a type that is too wide.
-/// In the order of the values' names.
+/// Returns claims that are wrong: annotations (finn_datatype) of constants that their numbers contradict;
+/// annotations of computed values that the range rules contradict, or that cannot be parsed; output types
+/// that MultiThreshold (out_dtype) and QuantAvgPool2d (obits, signed) claim, likewise; and element types of
+/// computed values other than those that follow from the graph's inputs. Unknown ranges contradict nothing,
+/// and neither do types that are too wide. Ordered by the values' names.
 std::vector<Contradiction> contradictions(const Graph& graph);
 
 }  // namespace crumb::graph

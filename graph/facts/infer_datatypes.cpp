@@ -11,7 +11,7 @@
 namespace crumb::graph {
 namespace {
 
-/// TypeRules::kExact.
+/// Infers by TypeRules::kExact.
 class Inference {
  public:
   Inference(const Graph& graph, const ConstantValues& constants, const InputRanges& given)
@@ -34,7 +34,7 @@ class Inference {
     return value ? value->type : ElementType::kUnknown;
   }
 
-  /// An assumption: nobody computes it.
+  /// An assumption, because no node computes an input.
   ValueType of_input(const std::string& name) const {
     const auto annotation = annotated_type(graph_, name);
     ValueType made = of_type(annotation ? *annotation : exact_data_type(element_type(name)));
@@ -45,7 +45,7 @@ class Inference {
     return made;
   }
 
-  /// Its numbers say what it is; an annotation says how wide, where they bear it out.
+  /// The numbers determine the range; an annotation that they satisfy gives the width.
   ValueType of_constant(const std::string& name, const Tensor& tensor) const {
     const auto annotation = annotated_type(graph_, name);
     ValueType made = of_type(annotation ? *annotation : exact_data_type(tensor.type()));
@@ -70,7 +70,7 @@ class Inference {
     return {.type = type_without_range(call)};
   }
 
-  /// Of what no rule gives a range.
+  /// Returns the type of an output without a range rule.
   static DataType type_without_range(const RangeCall& call) {
     const Node& node = call.node();
     if (node.is("XnorPopcountMatMul", kQonnxDomain)) return DataType::integer(32, false);
@@ -88,7 +88,7 @@ class Inference {
   std::map<std::string, ValueType> types_;
 };
 
-/// What the numbers of a constant need; the type it is known to have where that holds them.
+/// Returns the type that a constant's numbers need; the known type if it holds them.
 std::optional<DataType> integer_type_of(const ConstantValue& constant, const DataType& known) {
   const auto& values = constant.values;
   if (known.is_integer() && std::ranges::all_of(values, [&](double v) { return known.allows(v); }))
@@ -130,7 +130,7 @@ Graph annotate_integers(Graph graph) {
   for (const auto& [name, known] : types) {
     const Tensor* constant = graph.constant(name);
     const ElementType container = constant ? constant->type() : graph.values[name].type;
-    // Integer types say it themselves, and qonnx cannot round truths.
+    // Integer types need no inference, and qonnx cannot round booleans.
     if (is_integer(container) || container == ElementType::kBool) continue;
     std::optional<DataType> type;
     if (known.type.is_integer()) type = known.type;

@@ -6,9 +6,9 @@
 namespace crumb::graph {
 namespace {
 
-constexpr double kLeastScale = 1e-30, kMostScale = 1e30;  // float32 holds a scale's small multiples there
+constexpr double kLeastScale = 1e-30, kMostScale = 1e30;  // float32 holds multiples of a scale within
 
-/// Nothing where float32 arithmetic does not keep to the grid.
+/// Returns nothing where float32 arithmetic does not keep to the grid.
 std::optional<Levels> exact(Levels levels) {
   const double most = std::max(std::fabs(levels.low), std::fabs(levels.high)) / levels.unit();
   if (!(most <= kMostExact)) return {};
@@ -20,7 +20,7 @@ std::optional<Levels> exact(Levels levels) {
 }  // namespace
 
 std::optional<Shifts> shifts_of(std::span<const double> zero_points) {
-  constexpr double kMostShift = 4194304;  // 2^22: float32 has the halves of zero points below
+  constexpr double kMostShift = 4194304;  // 2^22: up to here float32 holds the halves of zero points
   if (zero_points.empty()) return {};
   const auto is_whole = [](double shift) { return std::trunc(shift) == shift; };
   const double first = zero_points[0];
@@ -98,7 +98,7 @@ std::optional<Levels> with_zero(const Levels& levels) {
 std::optional<Levels> sum_of(const std::optional<Levels>& a, const std::optional<Levels>& b, bool subtracts) {
   if (!a || !b || !same_grid(*a, *b)) return {};
   Levels sum = *a;
-  sum.halves = false;  // odd and odd make even: whole steps
+  sum.halves = false;  // the sum of two odd numbers is even: whole steps
   sum.assumed = a->assumed || b->assumed;
   return exact(
       ranged(sum, a->low + (subtracts ? -b->high : b->low), a->high + (subtracts ? -b->low : b->high)));
@@ -132,7 +132,7 @@ std::optional<Levels> summed(Levels levels, double count, double divisor) {
   if (levels.halves) levels.halves = std::fmod(count, 2) == 1;
   levels = ranged(levels, levels.low * count, levels.high * count);
   levels.scale = *levels.scale / divisor;
-  // The rounding of `count` additions, in steps.
+  // The bound of the rounding of `count` additions, in steps.
   const double most = std::max(std::fabs(levels.low), std::fabs(levels.high)) / levels.unit();
   return most * count <= kMostExact ? exact(levels) : std::nullopt;
 }

@@ -18,13 +18,13 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-constexpr int kMostFollowers = 2;  // Reshape and Transpose
+constexpr int kMostFollowers = 2;  // a Reshape and a Transpose
 
 QuantOperand as_operand(const ConstantValue& value) {
   return {.values = value.values, .shape = value.shape, .wide = value.wide};
 }
 
-/// One float32 for each element of `shape`, or one for all; nothing where a number is no float32.
+/// Returns one float32 for each element of `shape`, or one for all; nothing where a number is not a float32.
 std::optional<std::vector<float>> broadcast(const ConstantValue& value, const Ints& shape,
                                             std::size_t elements) {
   for (const double number : value.values) {
@@ -115,7 +115,7 @@ class Lifter {
     return node.has_input(i) ? constants_.number(node.inputs[i]) : std::nullopt;
   }
 
-  /// Values and integers with the scale and zero point of each element.
+  /// Returns values and integers with each element's scale and zero point.
   static std::optional<Found> with(Result<Quantized> made, const ConstantValue& data,
                                    const ConstantValue& scale, const ConstantValue* zero) {
     if (!made.ok()) return {};
@@ -153,7 +153,7 @@ class Lifter {
     if (!found) return {};
     std::vector<float>& zeros = found->elements.zero;
     const auto codes = integer_format(*bits, format.is_signed, format.narrow, zeros);
-    if (codes && codes->number->grid == Grid::kHalfInteger) zeros = {0.0F};  // the grid has it
+    if (codes && codes->number->grid == Grid::kHalfInteger) zeros = {0.0F};  // the grid implies it
     return with_format(std::move(found), codes);
   }
 
@@ -182,7 +182,7 @@ class Lifter {
         minifloat_format(format));
   }
 
-  /// Applies what alone takes the value, and adds its output to the chain.
+  /// Applies nodes that are the value's only consumer, and adds their outputs to the chain.
   void follow(std::vector<std::string>& chain, QuantizedElements& elements) const {
     for (int i = 0; i < kMostFollowers; ++i) {
       const auto consumers = links_.consumers(chain.back());
@@ -219,7 +219,7 @@ class Lifter {
     return true;
   }
 
-  /// What the value's axes are to what takes it; the first is of outputs where nothing says.
+  /// Returns the roles of the value's axes for its consumer; if there is none, axis 0 is the output axis.
   MatrixAxes axes_of(const std::string& name, std::size_t rank) const {
     const auto consumers = links_.consumers(name);
     if (consumers.empty() || rank < 2) return {};
@@ -231,11 +231,11 @@ class Lifter {
   }
 
   Graph graph_;
-  const Graph known_;  ///< the same with shapes
+  const Graph known_;  ///< the same graph with shapes
   const ConstantValues constants_;
   const Links links_;
   std::map<std::string, QuantizedConstant> lifted_;
-  std::set<std::string> gone_;  ///< values whose nodes go
+  std::set<std::string> gone_;  ///< values whose nodes are removed
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ constexpr Row kRules[] = {
     {RangeForm::kTruncated, truncated},
 };
 
-/// One for each form but kUnknown, in their order.
+/// Whether there is one rule for each form but kUnknown, in their order.
 constexpr bool is_complete() {
   for (std::size_t i = 0; i < std::size(kRules); ++i) {
     if (static_cast<std::size_t>(kRules[i].form) != i + 1) return false;

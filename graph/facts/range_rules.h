@@ -1,8 +1,9 @@
-// How ranges of whole numbers go through operators: an allow-list, one rule for each form that a row of operator_traits.h
-// can name. Internal to graph/facts.
+// How ranges of whole numbers pass through operators: an allow-list with one rule for each form that a row of
+// operator_traits.h can name. Internal to graph/facts.
 //
-// A rule looks at every attribute and optional input of every operator set that its operators have, and gives levels
-// only where all of them are covered. What has no form, and outputs that a row does not speak of, are unknown.
+// A rule looks at every attribute and optional input of every operator set of its operators, and gives levels
+// only where it covers all of them. Operators without a form, and outputs that a row does not cover, have
+// unknown ranges.
 #pragma once
 
 #include <map>
@@ -17,7 +18,7 @@
 
 namespace crumb::graph {
 
-/// One output of one node, and what is known of the node's inputs.
+/// One output of one node, and what is known about the node's inputs.
 class RangeCall {
  public:
   RangeCall(const Graph& graph, const ConstantValues& constants,
@@ -28,10 +29,10 @@ class RangeCall {
   std::size_t output() const { return output_; }
   std::size_t inputs() const { return node_.inputs.size(); }
 
-  ValueType in(std::size_t i) const;  ///< nothing known where there is no such input
-  /// The constant that an input is; nothing where it is none, or cannot be computed.
+  ValueType in(std::size_t i) const;  ///< nothing known if the node has no such input
+  /// Returns the constant that is input i; nothing where it is not constant, or cannot be computed.
   std::optional<ConstantValue> constant(std::size_t i) const;
-  std::optional<double> number(std::size_t i) const;  ///< a constant of one element
+  std::optional<double> number(std::size_t i) const;  ///< the constant's only element
   bool has(std::size_t i) const { return node_.has_input(i); }
   bool is_constant(std::size_t i) const { return has(i) && constants_.is_constant(node_.inputs[i]); }
 
@@ -39,12 +40,12 @@ class RangeCall {
   ElementType element_made() const;
   std::optional<Shape> shape_in(std::size_t i) const;
 
-  /// Whether the output is float32 or float64, in which sums of levels are exact.
+  /// Whether the output is float32 or float64, so that sums of levels are exact.
   bool computes_in_float() const;
 
-  /// The input's levels, or where it is a constant those of its values on this grid.
+  /// Returns the input's levels; for a constant, those of its values on this grid.
   std::optional<Levels> levels_on(std::size_t i, const Levels& grid) const;
-  /// Of the first of these inputs that has a grid of one known scale.
+  /// Returns the grid of the first of these inputs that has one known scale.
   std::optional<Levels> grid_of(std::size_t first, std::size_t last) const;
 
  private:
@@ -57,14 +58,14 @@ class RangeCall {
 
 using RangeRule = ValueType (*)(const RangeCall&);
 
-/// What gives the range of a node's output: that of its operator's form (operator_traits.h); null where the operator has
-/// none, or its form does not speak of this output.
+/// Returns the rule for a node's output, by the form of its operator (operator_traits.h); null where the
+/// operator has none, or its form does not cover this output.
 RangeRule find_range_rule(const Node& node, std::size_t output);
 
-// rules_moves.cpp: what gives back elements of its inputs
+// rules_moves.cpp: operators that return elements of their inputs
 ValueType moved(const RangeCall&);
 ValueType max_pooled(const RangeCall&);
-ValueType reduced_to_one(const RangeCall&);  ///< the largest or the smallest
+ValueType reduced_to_one(const RangeCall&);  ///< the largest or the smallest element
 ValueType resized(const RangeCall&);
 ValueType dropped_out(const RangeCall&);
 ValueType padded(const RangeCall&);
@@ -110,7 +111,7 @@ ValueType dequantized_linearly(const RangeCall&);
 ValueType quantized_product(const RangeCall&);
 ValueType quantized_dynamically(const RangeCall&);
 
-/// The type that joins two, as Concat's.
+/// Returns the type that covers both, as for Concat.
 DataType joined_type(const DataType& a, const DataType& b);
 
 }  // namespace crumb::graph

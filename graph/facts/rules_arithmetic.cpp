@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMostSlope = 4096;
 
-/// 32 bits, as of every product and sum; where one operand is a float, none.
+/// Returns 32 bits, as for every product and sum; a float where an operand is one.
 DataType type_of_operands(const RangeCall& call) {
   std::vector<DataType> operands;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
@@ -19,7 +19,7 @@ DataType type_of_operands(const RangeCall& call) {
   return type_of_product(operands, call.node().op == "Sub");
 }
 
-/// Integers wrap around: levels that their type holds stay, of others only the type is known.
+/// Integers wrap around: levels that their type holds stay, otherwise only the type is known.
 ValueType within_container(const RangeCall& call, ValueType made) {
   if (call.computes_in_float()) return made;
   const ElementType type = call.element_made();
@@ -39,7 +39,7 @@ ValueType sum_of_two(const RangeCall& call, bool subtracts) {
   if (call.inputs() != 2) return {};
   if (const auto grid = call.grid_of(0, 2))
     made.levels = sum_of(call.levels_on(0, *grid), call.levels_on(1, *grid), subtracts);
-  // A constant on whole steps beside levels on halves, which stay odd.
+  // A constant on whole steps added to levels on odd halves leaves them odd.
   for (const std::size_t i : {0U, 1U}) {
     const ValueType known = call.in(i);
     if (made.levels || !known.levels || !known.levels->halves || !call.is_constant(1 - i)) continue;
@@ -76,7 +76,8 @@ ValueType product(const RangeCall& call, bool divides) {
   return made;
 }
 
-/// A slope for what is below zero: whole, or one over a whole number, and then all steps are so much finer.
+/// Scales values below zero by a slope: a whole number, or 1 / a whole number, which makes all steps finer by
+/// that.
 std::optional<Levels> with_slope(const Levels& levels, double slope) {
   const double inverse = 1 / slope;
   if (std::trunc(slope) == slope && std::fabs(slope) <= kMostSlope) return sloped(levels, 1, slope, 1);
@@ -92,7 +93,7 @@ ValueType of_levels(std::optional<Levels> levels) { return {.type = type_of(leve
 ValueType added(const RangeCall& call) { return sum_of_two(call, false); }
 ValueType subtracted(const RangeCall& call) { return sum_of_two(call, true); }
 
-/// Sum, and Mean, which is a sum on steps so many times finer.
+/// Sum, and Mean, which is a sum on finer steps.
 ValueType summed_up(const RangeCall& call) {
   const bool is_mean = call.node().op == "Mean";
   const std::size_t count = call.inputs();
@@ -102,7 +103,7 @@ ValueType summed_up(const RangeCall& call) {
   std::optional<Levels> levels = call.levels_on(0, *grid);
   for (std::size_t i = 1; i < count && levels; ++i) {
     const auto other = call.levels_on(i, *grid);
-    // Halves are odd; the sum of two is whole, that of three odd again, which one grid does not say.
+    // The sum of two odd halves is whole, the sum of three is odd again: one grid cannot hold both.
     if (levels->halves || (other && other->halves)) return within_container(call, made);
     levels = sum_of(levels, other, false);
   }
@@ -131,7 +132,7 @@ ValueType magnitude(const RangeCall& call) {
   if (levels.positive) {
     levels = ranged(levels, least, most);
   } else {
-    levels = ranged(levels, -most, most);  // of either sign of the scale
+    levels = ranged(levels, -most, most);  // the scale may have either sign
   }
   return within_container(call, of_levels(levels));
 }
@@ -140,7 +141,7 @@ ValueType sign(const RangeCall&) { return of_type(DataType::ternary()); }
 
 ValueType rectified(const RangeCall& call) {
   ValueType made = call.in(0);
-  if (made.levels && made.levels->low < 0) made.levels = whole_steps(*made.levels);  // zero is one
+  if (made.levels && made.levels->low < 0) made.levels = whole_steps(*made.levels);  // zero is a level now
   if (made.levels && made.levels->positive) {
     made.levels = ranged(*made.levels, std::max(made.levels->low, 0.0), std::max(made.levels->high, 0.0));
   } else if (made.levels) {
@@ -174,7 +175,7 @@ ValueType parametric(const RangeCall& call) {
   return of_levels(ranged(*a, std::min(a->low, b->low), std::max(a->high, b->high)));
 }
 
-/// Bounds are attributes before version 11, then inputs; each must be a number that is on the grid, or cut nothing off.
+/// Bounds are attributes before version 11, then inputs; each must be on the grid, or be outside the range.
 ValueType clipped(const RangeCall& call) {
   const Node& node = call.node();
   const ValueType x = call.in(0);
@@ -217,7 +218,8 @@ ValueType clipped(const RangeCall& call) {
   return made;
 }
 
-/// To a type that holds every number: floats keep levels that they can count, integers those that are whole.
+/// A cast keeps the range if the type holds every number: floats keep levels that they can count, integers
+/// whole ones.
 ValueType cast(const RangeCall& call) {
   const ValueType x = call.in(0);
   const ElementType to = call.element_made(), from = call.element_in(0);

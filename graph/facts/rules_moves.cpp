@@ -1,4 +1,4 @@
-// Ranges of what gives back elements of its inputs, or one number more.
+// Ranges of operators that return elements of their inputs, or one number more.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ bool is_empty(const std::optional<Shape>& shape) {
   return shape && std::ranges::any_of(*shape, [](const Dim& dim) { return dim.size == 0; });
 }
 
-/// Of inputs [first, last).
+/// Joins the ranges of inputs [first, last).
 ValueType join_of(const RangeCall& call, std::size_t first, std::size_t last) {
   ValueType made = call.in(first);
   made.reach.reset();
@@ -28,7 +28,7 @@ ValueType join_of(const RangeCall& call, std::size_t first, std::size_t last) {
   return made;
 }
 
-/// With one more number among the values.
+/// Adds one number to the values.
 ValueType with_number(ValueType made, double number) {
   made.reach.reset();
   if (made.levels) {
@@ -45,7 +45,7 @@ ValueType with_number(ValueType made, double number) {
   return made;
 }
 
-/// Whether every window has an element of the input, not of the border alone.
+/// Whether every window has an element of the input, not only of the padding.
 bool windows_meet_input(const Node& node) {
   const Ints kernel = node.ints_or("kernel_shape", {});
   const Ints strides = node.ints_or("strides", Ints(kernel.size(), 1));
@@ -86,7 +86,7 @@ ValueType reduced_to_one(const RangeCall& call) {
   return is_empty(call.shape_in(0)) ? ValueType() : call.in(0);
 }
 
-/// To the nearest element; a border has a number of its own.
+/// Nearest-neighbour resizing; outputs outside the input have a number of their own.
 ValueType resized(const RangeCall& call) {
   const Node& node = call.node();
   if (node.text_or("mode", "nearest") != "nearest") return {};
@@ -94,7 +94,8 @@ ValueType resized(const RangeCall& call) {
   return with_number(call.in(0), node.float_or("extrapolation_value", 0));
 }
 
-/// In training it scales what it leaves. Before version 7 an attribute says which, from 12 on an input.
+/// Training scales the elements that Dropout keeps. An attribute selects it before version 7, an input from
+/// 12 on.
 ValueType dropped_out(const RangeCall& call) {
   const Node& node = call.node();
   if (node.version < 7 && node.int_or("is_test", 0) == 0) return {};
@@ -127,7 +128,7 @@ ValueType triangle(const RangeCall& call) { return with_number(call.in(0), 0); }
 
 ValueType concatenated(const RangeCall& call) { return join_of(call, 0, call.inputs()); }
 
-/// The data with the updates among them.
+/// The data and the updates.
 ValueType scattered(const RangeCall& call) {
   const std::string reduction = call.node().text_or("reduction", "none");
   if (reduction != "none" && reduction != "max" && reduction != "min") return {};
@@ -143,7 +144,7 @@ ValueType chosen(const RangeCall& call) { return join_of(call, 1, 3); }
 
 namespace {
 
-/// Of the largest, or the smallest, of the inputs.
+/// The range of the largest, or the smallest, of the inputs.
 ValueType extreme(const RangeCall& call, bool is_largest) {
   ValueType made = join_of(call, 0, call.inputs());
   if (!made.levels || call.inputs() < 2) return made;

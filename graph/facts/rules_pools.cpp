@@ -1,4 +1,4 @@
-// Ranges of averages: sums of levels, on steps as many times finer as there are values in the mean.
+// Ranges of averages: sums of levels, on steps that are finer by the number of values in the mean.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-/// Between the least and the greatest, with the zeros of a border.
+/// Bounds a mean by the least and the greatest value, and by the zeros of the padding.
 ValueType mean_somewhere(const RangeCall& call) {
   ValueType made;
   if (auto reach = reach_of(call.in(0))) {
@@ -22,7 +22,7 @@ ValueType mean_somewhere(const RangeCall& call) {
   return made;
 }
 
-/// Of `count` levels, divided by `divisor`.
+/// Returns the range of the sum of `count` levels divided by `divisor`.
 ValueType mean_of(const RangeCall& call, std::optional<Levels> levels, double count, double divisor) {
   ValueType made = divisor == count ? mean_somewhere(call) : ValueType();
   if (!call.computes_in_float()) return {};
@@ -32,7 +32,7 @@ ValueType mean_of(const RangeCall& call, std::optional<Levels> levels, double co
   return made;
 }
 
-/// The sizes of these axes, multiplied; nothing where one is open or there is no such axis.
+/// Returns the product of the sizes of these axes; nothing where one is open or there is no such axis.
 std::optional<double> count_of(const std::optional<Shape>& shape, const Ints& axes) {
   if (!shape) return {};
   const auto rank = static_cast<std::int64_t>(shape->size());
@@ -49,8 +49,9 @@ std::optional<double> count_of(const std::optional<Shape>& shape, const Ints& ax
   return count;
 }
 
-/// Attribute `axes` before version `since`, then the second input; without either, all of them, or with
-/// noop_with_empty_axes none. Nothing where they are computed, or the shape is not known.
+/// Returns how many elements a reduction sums. Axes are the attribute `axes` before version `since`, then the
+/// second input; without either all axes, or none with noop_with_empty_axes. Nothing where the axes are
+/// computed, or the shape is unknown.
 std::optional<double> reduced_count(const RangeCall& call, std::int64_t since) {
   const Node& node = call.node();
   const auto shape = call.shape_in(0);
@@ -79,7 +80,7 @@ std::optional<double> reduced_count(const RangeCall& call, std::int64_t since) {
 
 }  // namespace
 
-/// AveragePool. The divisor is one number where no window reaches over the border, or the border counts.
+/// AveragePool. The divisor is one number where no window covers padding, or where padding counts.
 ValueType averaged(const RangeCall& call) {
   const Node& node = call.node();
   const Ints kernel = node.ints_or("kernel_shape", {}), pads = node.ints_or("pads", {});
@@ -117,7 +118,8 @@ ValueType reduced_to_sum(const RangeCall& call) {
   return count ? mean_of(call, call.in(0).levels, *count, 1) : ValueType();
 }
 
-/// QuantAvgPool2d: the sum of a window's integers, shifted right until the largest that `ibits` allow fits `obits`.
+/// QuantAvgPool2d: the sum of a window's integers, shifted right until the largest that `ibits` allow fits
+/// `obits`.
 ValueType quantized_average(const RangeCall& call) {
   const Node& node = call.node();
   const std::int64_t kernel = node.int_or("kernel", 1), in_bits = node.int_or("ibits", 1),

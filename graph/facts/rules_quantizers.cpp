@@ -1,4 +1,4 @@
-// Ranges of what quantizers make: those of their codes, less the zero point.
+// Ranges of quantizers' outputs: their codes minus the zero point.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostThresholds = 1 << 20;
 
-/// Levels of a quantizer with this scale; nothing where a scale is zero or no number.
+/// Returns levels with this scale; nothing where a scale is zero or NaN.
 std::optional<Levels> with_scale(Levels levels, const std::optional<ConstantValue>& scale) {
   levels.one_scale = scale && scale->values.size() == 1;
   levels.scale.reset();
@@ -25,10 +25,10 @@ std::optional<Levels> with_scale(Levels levels, const std::optional<ConstantValu
   return levels;
 }
 
-/// A computed scale may be anything; a constant one that cannot be computed here may be zero.
+/// A scale that nodes compute may have any value; a constant one that cannot be computed here may be zero.
 std::optional<ConstantValue> scale_of(const RangeCall& call) { return call.constant(1); }
 
-/// Whether levels are the values themselves.
+/// Whether the levels are the values themselves.
 bool is_plain(const std::optional<ConstantValue>& scale) { return scale && scale->all_are(1); }
 
 std::optional<QuantRounding> rounding_of(const Node& node, const char* otherwise) {
@@ -47,8 +47,9 @@ struct Codes {
   double low = 0, high = 0;
 };
 
-/// The bounds, rounded as values are; in float32 and in float64, of which the operands' types decide. Of narrow formats of
-/// less than a bit the lower one is above the other, and every value becomes that: it is taken last.
+/// Returns the bounds, rounded as values are, over both float32 and float64, because the operands' types
+/// choose one of them. In narrow formats of less than a bit the lower bound exceeds the upper one; it is
+/// applied last, so that every value becomes it.
 Codes codes_of(IntegerFormat format, QuantRounding mode) {
   const double low = rounded(format.lower(), mode), high = rounded(format.upper(), mode);
   format.wide = true;
@@ -113,8 +114,8 @@ ValueType float_quantizer(const RangeCall& call) {
   return made;
 }
 
-/// Version 2 (six inputs) goes over to a scale of its own and clamps to its own width; version 1 (five) keeps the scale
-/// and drops as many bits as the widths differ.
+/// Version 2 (six inputs) changes to its own scale and clamps to its own width; version 1 (five inputs) keeps
+/// the scale and drops the difference of the widths.
 ValueType truncated(const RangeCall& call) {
   const Node& node = call.node();
   const bool is_second = node.version >= 2;
@@ -131,7 +132,7 @@ ValueType truncated(const RangeCall& call) {
   std::optional<Codes> codes;
   bool assumed = false;
   if (const auto reach = reach_of(call.in(0))) {
-    // The value itself may be some float32 roundings off.
+    // The value itself may be off by some float32 roundings.
     constexpr double kSlack = 1e-5;
     const auto code = [&](double x, double slack) {
       const double steps = x / *scale;
@@ -154,8 +155,8 @@ ValueType truncated(const RangeCall& call) {
   return made;
 }
 
-/// MultiThreshold: how many of a channel's thresholds a value reaches, times out_scale, plus out_bias. The type that it
-/// claims counts where all of these numbers are of it.
+/// MultiThreshold: the number of a channel's thresholds that a value reaches, times out_scale, plus out_bias.
+/// The claimed type counts where it holds all of these numbers.
 ValueType thresholds(const RangeCall& call) {
   const Node& node = call.node();
   const auto steps = call.constant(1);
@@ -196,7 +197,7 @@ ValueType thresholds(const RangeCall& call) {
   return made;
 }
 
-/// QuantizeLinear: the codes are as wide as their type.
+/// QuantizeLinear: the range is that of the codes' type.
 ValueType quantized_linearly(const RangeCall& call) {
   ElementType type = ElementType::kUint8;
   if (call.has(2)) {
@@ -211,7 +212,7 @@ ValueType quantized_linearly(const RangeCall& call) {
   return is_integer(type) ? of_type(exact_data_type(type)) : ValueType{.type = exact_data_type(type)};
 }
 
-/// SCALEDINT of the container's width, or of what a Clip before it leaves.
+/// SCALEDINT of the container's width, or of the range that a Clip in front leaves.
 ValueType dequantized_linearly(const RangeCall& call) {
   const ValueType codes = call.in(0);
   if (codes.type.is_float()) return {.type = codes.type};
@@ -236,7 +237,7 @@ ValueType dequantized_linearly(const RangeCall& call) {
   return made;
 }
 
-/// QLinearConv and QLinearMatMul: codes as wide as the type of the result's zero point.
+/// QLinearConv and QLinearMatMul: the range is that of the type of the result's zero point.
 ValueType quantized_product(const RangeCall& call) {
   const ElementType type = call.element_in(7);
   return is_integer(type) ? of_type(exact_data_type(type)) : ValueType();
