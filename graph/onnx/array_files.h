@@ -1,4 +1,4 @@
-// Tensors from and to NumPy's files.
+// Reads tensors from NumPy's files and writes them.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace crumb::graph {
 
-/// The array of an .npy file, or a TensorProto (.pb, as ONNX keeps test data). Throws Error naming the path.
+/// Reads an .npy file, or a TensorProto (.pb, as ONNX stores test data). Throws Error, which names the path.
 Tensor read_array(const std::filesystem::path& path);
 
-/// Writes an .npy; types that NumPy has not are widened: floats to float32, integers to 8 bits.
+/// Writes an .npy file. Types that NumPy does not have are widened: floats to float32, integers to 8 bits.
 void write_array(const std::filesystem::path& path, const Tensor& tensor);
 
-/// A value's name as a file name: what cannot stand there becomes '_'.
+/// Returns a value's name as a file name: characters that a file name cannot have become '_'.
 std::string file_name_of(const std::string& value);
 
 }  // namespace crumb::graph

@@ -1,4 +1,4 @@
-// Sizes as ONNX files have them. Internal to graph/onnx.
+// Sizes as ONNX files store them. Internal to graph/onnx.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -7,7 +7,7 @@
 
 namespace crumb::graph {
 
-/// A number, a name, or nothing: of a negative number too.
+/// Returns a number, a name, or nothing; nothing for a negative number, too.
 inline Dim dim_of(const onnx::TensorShapeProto::Dimension& dim) {
   if (dim.has_dim_value() && dim.dim_value() >= 0) return Dim(dim.dim_value());
   return dim.has_dim_param() ? named_dim(dim.dim_param()) : Dim();

@@ -14,16 +14,16 @@
 namespace crumb::graph {
 namespace {
 
-constexpr int kMostRounds = 8;                 // bodies within bodies
-constexpr std::int64_t kSmallConstant = 1024;  // elements; larger ones need not be seen by a body
+constexpr int kMostRounds = 8;                 // depth of bodies within bodies
+constexpr std::int64_t kSmallConstant = 1024;  // elements; bodies need not see larger constants
 
-/// The node's definition by simpler operators exists.
+/// Whether a definition by simpler operators exists.
 bool has_body(const Node& node) {
   const auto* schema = onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(node.version), node.domain);
   return schema && (schema->HasFunction() || schema->HasContextDependentFunction());
 }
 
-/// The inliner asks for the types of the values that a body takes, and knows them of values only.
+/// The inliner looks up the types of a body's inputs, and finds only those of values.
 void state_initializers(onnx::GraphProto& graph) {
   for (const onnx::TensorProto& tensor : graph.initializer()) {
     onnx::ValueInfoProto& value = *graph.add_value_info();
@@ -34,7 +34,8 @@ void state_initializers(onnx::GraphProto& graph) {
   }
 }
 
-/// A body names attributes of its node, and the inliner leaves out those that the node leaves to their defaults.
+/// A body refers to attributes of its node, and the inliner drops those that the node leaves at their
+/// defaults.
 void state_defaults(onnx::ModelProto& model, const std::set<std::pair<std::string, std::string>>& wanted) {
   std::map<std::string, int> versions;
   for (const auto& opset : model.opset_import()) versions[opset.domain()] = static_cast<int>(opset.version());
@@ -69,7 +70,7 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
       if (!is_opaque(node) && is_wanted(node) && has_body(node)) wanted.emplace(node.domain, node.op);
     }
     if (wanted.empty()) break;
-    // Large constants stand in as inputs, so that they are not copied.
+    // Inputs replace large constants, so that these are not copied.
     graph = infer_shapes(std::move(graph));
     onnx::ModelProto model =
         to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true, .quantized_as_inputs = true});
@@ -80,7 +81,7 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
           onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));
       onnx::inliner::InlineSelectedFunctions(model, *set, nullptr);
     } catch (const std::exception&) {
-      break;  // whoever executes the graph names the nodes
+      break;  // the code that executes the graph names the nodes
     }
     std::string bytes;
     if (!model.SerializeToString(&bytes)) break;

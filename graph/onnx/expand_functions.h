@@ -1,4 +1,4 @@
-// Operators that the standard defines by a body of simpler ones.
+// Expands operators that the standard defines by a body of simpler ones.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 
 namespace crumb::graph {
 
-/// Operators that the engine does not know and that have a body are replaced by it, again and again until all are known
-/// or have no body.
+/// Replaces operators that the engine does not know by their bodies, repeatedly, until it knows all of them
+/// or they have no body.
 Graph expand_functions(Graph graph, const Engine& engine);
 
-/// The same for those operators that are wanted so.
+/// Does the same for the operators for which `is_wanted` is true.
 Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_wanted);
 
 }  // namespace crumb::graph

@@ -1,5 +1,5 @@
-// What an ONNX file says and a Graph does not keep, because reading puts it right: the order of its nodes and
-// imports, older names of domains, which initializers are inputs too, which types and shapes it states.
+// What an ONNX file says and a Graph does not keep, because reading normalizes it: the order of nodes and
+// imports, older names of domains, which initializers are inputs too, which types and shapes the file states.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ struct FileFacts {
   };
 
   std::int64_t ir_version = 0;
-  std::vector<Import> imports;         ///< in the file's order, spelled as there
+  std::vector<Import> imports;         ///< in the file's order and spelling
   std::vector<NodeFacts> nodes;        ///< of the main graph, in the file's order
-  std::vector<std::string> functions;  ///< names of those that the model defines
+  std::vector<std::string> functions;  ///< names of the functions that the model defines
   std::vector<std::string> initializers;
-  std::vector<std::string> both;        ///< initializers that are inputs too
+  std::vector<std::string> both;        ///< initializers that are also inputs
   std::map<std::string, Value> stated;  ///< type and shape of inputs, outputs and values between
 };
 
-/// Throws Error where the file is no ONNX model. Nothing of it is judged: read_onnx does that.
+/// Reads a file without judging it; read_onnx does that. Throws Error where the file is no ONNX model.
 FileFacts file_facts(const std::filesystem::path& path);
 
 }  // namespace crumb::graph

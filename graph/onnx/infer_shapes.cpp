@@ -21,7 +21,7 @@ namespace crumb::graph {
 namespace {
 
 constexpr const char* kOpaqueDomain = "crumb.opaque";
-constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values matter to shapes
+constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values shapes may depend on
 
 Shape shape_in(const onnx::TensorShapeProto& proto) {
   Shape shape;
@@ -36,7 +36,7 @@ void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
   if (const auto type = element_type_of(tensor.elem_type())) value.type = *type;
   if (!tensor.has_shape()) return;
   Shape shape = shape_in(tensor.shape());
-  // The file's own sizes fill in what inference leaves open.
+  // The file's own sizes fill in those that inference leaves open.
   if (value.shape && value.shape->size() == shape.size()) {
     for (std::size_t i = 0; i < shape.size(); ++i) {
       if (!shape[i].known() && (*value.shape)[i].known()) shape[i] = (*value.shape)[i];
@@ -45,17 +45,17 @@ void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
   value.shape = std::move(shape);
 }
 
-/// Whether a node that inference fails at is left alone, or named once all others are done.
+/// Whether inference skips a node at which it fails, or reports it after all others.
 enum class NodeErrors : int { kLeftAlone = 0, kNamed = 1 };
 
-/// The graph for ONNX's inference: large constants by type and shape only, and nothing that the file says of values
-/// between.
+/// Returns the input of ONNX's inference: large constants by type and shape only, without the file's claims
+/// about values between.
 onnx::ModelProto question_of(const Graph& graph) {
   register_qonnx_schemas();
   onnx::ModelProto model =
       to_proto(graph, {.most_elements = kShapeArithmetic, .keep_opaque = true, .quantized_as_inputs = true});
   model.mutable_graph()->clear_value_info();
-  // Operators whose subgraph was not kept: ONNX's inference would miss the subgraph, and it looks at no unknown domain.
+  // Operators without their subgraph: ONNX's inference would miss the subgraph, and it skips unknown domains.
   bool is_any_opaque = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!is_opaque(graph.nodes[i])) continue;
@@ -70,7 +70,7 @@ onnx::ModelProto question_of(const Graph& graph) {
   return model;
 }
 
-/// The named axes of a term of an Einsum's equation, "ij" or "i...j"; nothing where it is no term.
+/// Returns the named axes of a term of an Einsum's equation, "ij" or "i...j"; nothing where it is no term.
 std::optional<std::string> labels_of(std::string term, bool& has_ellipsis) {
   const std::size_t dots = term.find("...");
   has_ellipsis = dots != std::string::npos;
@@ -80,8 +80,8 @@ std::optional<std::string> labels_of(std::string term, bool& has_ellipsis) {
   return named ? std::optional(term) : std::nullopt;
 }
 
-/// Whether the library may infer the shape of an Einsum: it believes equations, takes every "..." for as many axes as the
-/// first one's, and reads beyond a shape where another has fewer.
+/// Whether the library can infer the shape of an Einsum safely: it trusts equations, takes every "..." for as
+/// many axes as the first one's, and reads beyond a shape that has fewer.
 bool is_sound_einsum(const onnx::InferenceContext& context) {
   const onnx::AttributeProto* equation = context.getAttribute("equation");
   if (!equation) return false;
@@ -110,8 +110,9 @@ bool is_sound_einsum(const onnx::InferenceContext& context) {
          std::ranges::all_of(*made, [&](char c) { return known.find(c) != std::string::npos; });
 }
 
-/// ONNX's schemas. None follows the values of a vector that is longer than any shape: the library takes memory for each
-/// element of one, also where nothing is known of them. None infers what the library would read beyond its operands for.
+/// ONNX's schemas with limits. None computes the values of a vector longer than any shape: the library
+/// allocates each element, also of unknown values. None infers where the library would read beyond its
+/// operands.
 class BoundedSchemas : public onnx::ISchemaRegistry {
  public:
   // NOLINTNEXTLINE(google-default-arguments): as it is declared there
@@ -171,7 +172,8 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
   mutable std::map<const onnx::OpSchema*, std::unique_ptr<onnx::OpSchema>> bounded_;
 };
 
-/// What ONNX says against it; empty where it went through. ONNX throws what is derived from std::exception.
+/// Returns ONNX's complaint; empty where inference succeeded. ONNX throws exceptions derived from
+/// std::exception.
 std::string infer(onnx::ModelProto& model, NodeErrors errors) {
   static const BoundedSchemas schemas;
   try {
@@ -188,7 +190,7 @@ std::string infer(onnx::ModelProto& model, NodeErrors errors) {
 
 Graph infer_shapes(Graph graph) {
   onnx::ModelProto model = question_of(graph);
-  if (!infer(model, NodeErrors::kLeftAlone).empty()) return graph;  // shape_faults says why
+  if (!infer(model, NodeErrors::kLeftAlone).empty()) return graph;  // shape_faults() says why
   for (const auto& value : model.graph().value_info()) learn(value, graph);
   for (const auto& value : model.graph().output()) learn(value, graph);
   return graph;

@@ -1,4 +1,4 @@
-// Questions to the ONNX library's table of operators.
+// Queries of the ONNX library's table of operators.
 #include <onnx/defs/data_type_utils.h>
 #include <onnx/defs/schema.h>
 

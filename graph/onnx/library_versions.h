@@ -1,14 +1,14 @@
-// Which libraries read and check ONNX files: for reports.
+// The versions of the libraries that read and check ONNX files, for reports.
 #pragma once
 
 #include <string>
 
 namespace crumb::graph {
 
-/// The ONNX library's, as in "1.22.0".
+/// Returns the ONNX library's version, such as "1.22.0".
 std::string onnx_version();
 
-/// Protobuf's, as in "3.21.12".
+/// Returns Protobuf's version, such as "3.21.12".
 std::string protobuf_version();
 
 }  // namespace crumb::graph

@@ -13,11 +13,11 @@ namespace crumb::graph {
 namespace {
 
 constexpr int kMostNested = 64;
-constexpr std::size_t kNodeBytes = 256;  // that a node takes beside what it says
+constexpr std::size_t kNodeBytes = 256;  // size of a node without its strings
 constexpr std::size_t kFreeGrowth = std::size_t{4} << 20;
-constexpr std::size_t kMostGrowth = 16;  // times the file
+constexpr std::size_t kMostGrowth = 16;  // times the file's size
 
-/// Adds up what the calls of a graph become.
+/// Adds up the sizes of what a graph's calls expand to.
 class Growth {
  public:
   Growth(const onnx::ModelProto& model, std::size_t most) : most_(most) {
@@ -79,7 +79,8 @@ class Growth {
   int depth_ = 0;
 };
 
-/// A function's body, or a graph within one: the values that its nodes make, and take from there or from around it.
+/// Checks a function's body, or a graph within one: the values that its nodes produce, and those that they
+/// take from it or from around it.
 class Body {
  public:
   explicit Body(const std::string& function, const Body* around = nullptr)
@@ -91,7 +92,7 @@ class Body {
     if (!value.empty()) made_.insert(value);
   }
 
-  /// Throws Error where a node takes a value that is not there by then.
+  /// Throws Error where a node takes a value that does not exist yet.
   void run(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
     for (const onnx::NodeProto& node : nodes) {
       for (const std::string& value : node.input()) {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // protobuf's own limit
 
-/// The model with its own functions in place of their calls, which is the ONNX library's work.
+/// Returns the model with calls replaced by its own functions' bodies, which the ONNX library does.
 std::string without_functions(std::span<const std::byte> bytes) {
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))

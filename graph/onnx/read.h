@@ -1,15 +1,16 @@
-// ONNX files in: any operator set, float or quantized, external data included.
+// Reads ONNX files of any operator set, float or quantized, with external data.
 //
-// What files in the wild hold is survived: initializers that are also listed as inputs, operator sets that are
-// not imported, older names of QONNX's domains (onnx.brevitas, finn.custom_op.general, finn), nodes out of
-// order, nodes without names. Functions that the model defines are put in place of their calls.
+// Accepts what real files have: initializers that are also listed as inputs, operator sets that are not
+// imported, older names of QONNX's domains (onnx.brevitas, finn.custom_op.general, finn), nodes out of order,
+// nodes without names. Calls of functions that the model defines are replaced by the functions' bodies.
 //
-// Operators are not judged here: what has a subgraph (If, Loop, Scan) keeps its place as a node whose attribute
-// is an Opaque, and whoever executes or writes the graph says what it cannot do.
+// Does not judge operators: a node with a subgraph (If, Loop, Scan) stays a node, with an Opaque attribute,
+// and the code that executes or writes the graph says what it cannot do.
 //
 // Errors, each naming file, node or value: damage; cycles, values without a producer or with two; shapes that
-// overflow; data that do not fit them; external data outside the model's folder (formats/onnx/external_data.h); models of 2 GB
-// and more without external data; sparse initializers, strings, sequences, optionals and training graphs.
+// overflow; data that do not fit them; external data outside the model's folder
+// (formats/onnx/external_data.h); models of 2 GB and more without external data; sparse initializers,
+// strings, sequences, optionals and training graphs.
 #pragma once
 
 #include <cstddef>
@@ -24,24 +25,25 @@
 
 namespace crumb::graph {
 
-/// Throws Error. Large constants, external data among them, stay in their files until somebody wants their numbers
-/// (Tensor::is_unread): the files must not change as long as the graph is there.
+/// Reads a file. Throws Error. Large constants, also external data, stay in their files until their numbers
+/// are requested (Tensor::is_unread): the files must not change while the graph exists.
 Graph read_onnx(const std::filesystem::path& path);
 
-/// The same of a file that is written and not yet renamed: `bytes` are to be `path`, and `data` are to be
-/// `<path>.data`. Without data, `path` has none of that name.
+/// Reads a file that is written and not yet renamed: `bytes` will become `path`, and `data` will become
+/// `<path>.data`. Without `data`, `path` has no such file.
 Graph read_onnx_at(const std::filesystem::path& bytes, const std::filesystem::path& path,
                    const std::optional<std::filesystem::path>& data);
 
-/// Where a file of 2 GB and more has its large initializers: beside it.
+/// Returns the name of the file, next to a model of 2 GB or more, with its large initializers.
 inline std::string data_file_of(const std::filesystem::path& path) {
   return path.filename().string() + ".data";
 }
 
-/// `folder`: where external data lie (formats/onnx/external_data.h); none are taken where it is empty.
+/// `folder` is where external data are stored (formats/onnx/external_data.h); none are read where it is
+/// empty.
 Result<Graph> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);
 
-/// A TensorProto by itself, as ONNX's test data are kept (.pb).
+/// Reads a single TensorProto, as ONNX stores test data (.pb).
 Result<NamedTensor> parse_onnx_tensor_file(std::span<const std::byte> bytes);
 
 }  // namespace crumb::graph

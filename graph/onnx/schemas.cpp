@@ -23,13 +23,14 @@ using onnx::OpSchema;
 
 constexpr int kNewestQonnx = 2;
 
-/// The output is like the first input, in float32.
+/// Gives the output the first input's shape, in float32.
 void like_first_input(InferenceContext& context) {
   onnx::updateOutputElemType(context, 0, onnx::TensorProto::FLOAT);
   if (onnx::hasInputShape(context, 0)) onnx::propagateShapeFromInputToOutput(context, 0, 0);
 }
 
-/// The shape of an input of this rank; null where it is not known, an error where it has another.
+/// Returns the shape of an input of this rank; null where the shape is unknown. Throws where the rank
+/// differs.
 const onnx::TensorShapeProto* shape_of(InferenceContext& context, std::size_t i, int rank) {
   if (!onnx::hasInputShape(context, i)) return nullptr;
   const onnx::TensorShapeProto& shape = onnx::getInputShape(context, i);
@@ -46,18 +47,18 @@ std::vector<std::int64_t> ints_of(InferenceContext& context, const char* name, s
   return values;
 }
 
-/// Sums and products of two of a file's numbers, which 64 bits may not hold.
+/// Holds sums and products of two of a file's numbers, which 64 bits may not hold.
 using Exact = __int128;
 
 /// Windows along one spatial axis.
 struct Window {
   std::int64_t kernel = 1, stride = 1, dilation = 1;
   Exact padding = 0;
-  std::int64_t before = 0;  ///< the part of the padding that comes first
-  bool same = false;        ///< padded so that only the stride counts
-  bool up = false;  ///< a last window that is not full counts, where it starts before the last padding
+  std::int64_t before = 0;  ///< padding in front
+  bool same = false;        ///< padded so that only the stride determines the count
+  bool up = false;  ///< count a last window that is not full, if it starts before the padding at the end
 
-  /// How many of them `size` has; nothing known where it is not.
+  /// Returns how many windows fit `size`; unknown where that is.
   onnx::TensorShapeProto::Dimension count(const onnx::TensorShapeProto::Dimension& size) const {
     onnx::TensorShapeProto::Dimension made;
     if (!size.has_dim_value() || size.dim_value() < 0) return made;
@@ -72,7 +73,7 @@ struct Window {
   }
 };
 
-/// [N, spatial..., C] to [N, windows..., channels].
+/// Sets the output shape: [N, spatial..., C] becomes [N, windows..., channels].
 void set_windows(InferenceContext& context, const onnx::TensorShapeProto& x,
                  const std::vector<Window>& windows, const onnx::TensorShapeProto::Dimension& channels) {
   onnx::TensorShapeProto shape;
@@ -84,7 +85,7 @@ void set_windows(InferenceContext& context, const onnx::TensorShapeProto& x,
   onnx::updateOutputShape(context, 0, shape);
 }
 
-/// The windows that ONNX's attributes of convolutions and pools describe.
+/// Returns the windows that ONNX's attributes of convolutions and pools describe.
 std::vector<Window> windows_of(InferenceContext& context, std::size_t axes,
                                const std::vector<std::int64_t>& kernel) {
   const auto stride = ints_of(context, "strides", axes, 1);
@@ -174,7 +175,7 @@ void quantized_average_pool(InferenceContext& context) {
   onnx::updateOutputShape(context, 0, shape);
 }
 
-/// As NumPy's matmul.
+/// Infers the shape of NumPy's matmul.
 void matrix_product(InferenceContext& context) {
   float_output(context);
   if (!onnx::hasInputShape(context, 0) || !onnx::hasInputShape(context, 1)) return;
@@ -264,7 +265,7 @@ void register_qonnx_schemas() {
     const std::string domain(kQonnxDomain);
     auto& domains = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
     domains.AddDomainToVersion(domain, 1, kNewestQonnx, kNewestQonnx);
-    // A channels-last node takes ONNX's operator set where its own domain is not imported.
+    // A channels-last node uses ONNX's operator set where its own domain is not imported.
     const int newest = static_cast<int>(kNewestOpset);
     domains.AddDomainToVersion(std::string(kChannelsLastDomain), 1, newest, newest);
     for (const OpSchema& schema : {

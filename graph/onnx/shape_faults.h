@@ -1,4 +1,4 @@
-// What ONNX has to say against a graph's types and shapes.
+// ONNX's complaints about a graph's types and shapes.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace crumb::graph {
 
-/// ONNX's own words on the nodes at which inference contradicts itself or what is known, and on the graph where it
-/// cannot begin; empty where it has none. infer_shapes leaves such nodes, and what follows from them, as they are, and
-/// passes and sums that need a shape leave them alone: whoever goes on with the graph says this to the user.
+/// Returns ONNX's own messages about the nodes where inference contradicts itself or what is known, and about
+/// the graph where inference cannot begin; empty where there are none. infer_shapes leaves such nodes, and
+/// what depends on them, as they are, and passes and sums that need a shape skip them: code that continues
+/// with the graph shows these messages to the user.
 std::string shape_faults(const Graph& graph);
 
 }  // namespace crumb::graph

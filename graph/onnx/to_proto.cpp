@@ -8,8 +8,8 @@
 namespace crumb::graph {
 namespace {
 
-constexpr int kIrVersion = 8;        // what every consumer of QONNX takes
-constexpr int kIrOfSmallTypes = 10;  // int4 and uint4
+constexpr int kIrVersion = 8;        // which every consumer of QONNX accepts
+constexpr int kIrOfSmallTypes = 10;  // of models with int4 and uint4
 constexpr int kIrOfFloat4 = 11;
 constexpr int kIrOfInt2 = 13;
 
@@ -114,7 +114,7 @@ namespace {
 void add_head(const Graph& graph, onnx::ModelProto& model) {
   model.set_ir_version(ir_version_of(graph));
   model.set_producer_name("crumb");
-  // The default domain first: tools that read opset_import[0] take it for ONNX's.
+  // The default domain comes first: tools that read opset_import[0] take it for ONNX's.
   const auto import = [&](const std::string& domain, std::int64_t version) {
     auto* opset = model.add_opset_import();
     opset->set_domain(domain);

@@ -1,4 +1,4 @@
-// Graph to ModelProto. Internal to graph/onnx: this header shows protobuf.
+// Converts a Graph to a ModelProto. Internal to graph/onnx: this header includes protobuf.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -9,15 +9,15 @@
 
 namespace crumb::graph {
 
-/// With a limit, initializers of more elements than that become inputs of the same type and shape: enough for
-/// inference, without copying weights. Throws Error where a node has an Opaque attribute, unless `keep_opaque`,
-/// which leaves it out.
+/// most_elements: larger initializers become inputs of the same type and shape, enough for inference without
+/// copying weights; -1: none. Throws Error where a node has an Opaque attribute, unless `keep_opaque`, which
+/// leaves the attribute out.
 struct ToProtoOptions {
   std::int64_t most_elements = -1;
   bool keep_opaque = false;
-  bool without_initializers = false;  ///< whoever writes them does so one by one
-  bool states_initializers = false;   ///< their types and shapes stand among those of values, too
-  bool quantized_as_inputs = false;   ///< else constants that are kept as codes are an Error
+  bool without_initializers = false;  ///< the caller writes them one by one
+  bool states_initializers = false;   ///< lists their types and shapes among those of values, too
+  bool quantized_as_inputs = false;   ///< false: constants that are kept as codes are an Error
 };
 onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options = {});
 

@@ -11,7 +11,7 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::int64_t kLeastOutside = 1024;  // elements of an initializer that is worth a place outside
+constexpr std::int64_t kLeastOutside = 1024;  // elements, at least, to go to the data file
 constexpr std::uint64_t kAlignment = 4096;
 constexpr std::uint64_t kMostOfMessage = (std::uint64_t{1} << 31U) - 1;  // of a message
 
@@ -29,17 +29,17 @@ std::string serialized(const google::protobuf::MessageLite& message) {
   return bytes;
 }
 
-/// Before a field of bytes: its number and their length.
+/// Returns what precedes a field of bytes: its number and their length.
 std::string field_head(unsigned number, std::uint64_t length) {
   std::string head(1, static_cast<char>(number << 3U | 2U));
   for (; length >= 0x80; length >>= 7U) head += static_cast<char>(length | 0x80U);
   return head + static_cast<char>(length);
 }
 
-/// The numbers of onnx.proto's fields that are written here.
+/// Field numbers of onnx.proto that are written here.
 constexpr unsigned kGraphOfModel = 7, kInitializerOfGraph = 5, kRawDataOfTensor = 9;
 
-/// An initializer as the file has it: what stands before its data, and the data where they stand in the file itself.
+/// An initializer in the file: what precedes its data, and the data if the file itself has them.
 struct Piece {
   std::string head;
   const Tensor* data = nullptr;
@@ -62,7 +62,7 @@ Piece inside(const std::string& name, const Tensor& tensor) {
   return {.head = field_head(kInitializerOfGraph, length) + proto + data, .data = &tensor};
 }
 
-/// Puts the data into `data` and says so in their place.
+/// Writes the data to `data` and makes the initializer refer to them.
 Piece outside(const std::string& location, const std::string& name, const Tensor& tensor, OutputFile& data) {
   onnx::TensorProto proto = described(name, tensor);
   data.pad_to(kAlignment);
@@ -80,13 +80,13 @@ Piece outside(const std::string& location, const std::string& name, const Tensor
   return {.head = field_head(kInitializerOfGraph, bytes.size()) + bytes};
 }
 
-/// What stands before the initializers, and what behind them, as protobuf would order it.
+/// What precedes and follows the initializers, in protobuf's order.
 struct Frame {
   std::string model_before, graph_before, graph_behind, model_behind;
 };
 
 Frame frame_of(const Graph& graph) {
-  // qonnx leaves the types of initializers among those of values, and hls4ml looks there.
+  // qonnx lists the types of initializers among those of values, and hls4ml looks there.
   onnx::ModelProto model = to_proto(graph, {.without_initializers = true, .states_initializers = true});
   onnx::GraphProto behind, before = std::move(*model.mutable_graph());
   model.clear_graph();
@@ -142,7 +142,7 @@ void write_onnx(const Graph& graph, const std::filesystem::path& path, const Rea
   file.append(frame.model_behind);
   if (check)
     check(read_onnx_at(file.partial_path(), path, data ? std::optional(data->partial_path()) : std::nullopt));
-  if (data) {  // two names, one after the other, with nothing between them that takes time or fails
+  if (data) {  // two renames in a row, without anything between them that takes time or fails
     file.flush();
     file.outlast_interrupts();
     data->commit();

@@ -1,4 +1,4 @@
-// ONNX files out: a graph as it stands. What a consumer needs beyond that is the business of export/.
+// Writes a graph as it is to an ONNX file. export/ does what a consumer needs beyond that.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace crumb::graph {
 
-/// The bytes of a model file. The same graph gives the same bytes. Throws Error where a node has an Opaque
-/// attribute and where the file would have 2 GB or more.
+/// Returns the bytes of a model file. The same graph gives the same bytes. Throws Error where a node has an
+/// Opaque attribute and where the file would have 2 GB or more.
 std::string onnx_bytes(const Graph& graph);
 
-/// Throws Error where the disk of a file that is to be written has less than so many bytes left.
+/// Throws Error where the disk of a file to be written has less than `bytes` free.
 void expect_room(const std::filesystem::path& path, std::uint64_t bytes);
 
-/// Written beside the target and renamed; a graph of 2 GB and more puts its large initializers into
-/// `<file>.data` beside it. `check` is given what the written bytes read back as, before they get the target's name:
-/// where it throws, no file is left, and an older one stays, with its data.
+/// Writes to a temporary file and renames it; a graph of 2 GB or more has its large initializers in
+/// `<file>.data`. `check` gets the graph read back from the written bytes before they get the target's name:
+/// if it throws, no new file is left, and an older one stays, with its data.
 using ReadBack = std::function<void(const Graph& found)>;
 inline constexpr std::uint64_t kMostInsideOnnx =
-    2'000'000'000;  ///< bytes of constants; protobuf holds less than 2^31 in all
+    2'000'000'000;  ///< bytes of constants; a protobuf message has less than 2^31
 void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check = {},
                 std::uint64_t most_inside = kMostInsideOnnx);
 

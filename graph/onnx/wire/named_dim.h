@@ -1,4 +1,4 @@
-// Sizes that ONNX files name. Internal to graph/onnx.
+// Sizes that ONNX files give names. Internal to graph/onnx.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace crumb::graph {
 
-/// The size of that name; nothing of "?", which some exporters write for every size that they do not know,
-/// and of an empty name.
+/// Returns the size of that name; an unknown size for "?", which some exporters write for every unknown size,
+/// and for an empty name.
 inline Dim named_dim(std::string_view name) { return name == "?" ? Dim() : Dim(std::string(name)); }
 
 }  // namespace crumb::graph

@@ -20,7 +20,7 @@ void check_name(std::string_view name, const char* what) {
   if (!is_utf8(name)) throw Error(std::string(what) + " " + quote_text(name) + " is not UTF-8");
 }
 
-/// What an attribute of a kind that a graph cannot hold was.
+/// Returns the kind of an attribute that a graph cannot hold.
 const char* opaque_kind(OnnxAttributeType type) {
   switch (type) {
     case OnnxAttributeType::kGraph:
@@ -91,7 +91,7 @@ class Reader {
  private:
   void read_opsets() {
     for (const auto& [domain, version] : model_.opsets) {
-      // The ONNX library keeps versions in an int, which would take 2^32 + 1 for 1.
+      // The ONNX library stores versions in an int, which would take 2^32 + 1 for 1.
       if (!std::in_range<std::int32_t>(version) || version < 0) {
         throw Error("the file imports operator set " + std::to_string(version) + " of " + quote_text(domain) +
                     ", expected a version below 2147483648");
@@ -188,7 +188,7 @@ class Reader {
     return node;
   }
 
-  /// The library's inference makes as many sizes as such a number says.
+  /// The library's inference would create as many sizes as such a number says.
   static void check_axes(const Node& node, const std::string& name, const Attribute& attribute) {
     if (name != "axis" && name != "axes" && name != "perm") return;
     std::vector<std::int64_t> axes;
@@ -247,7 +247,7 @@ class Reader {
   const OnnxModel& model_;
   const OnnxDataFolder& folder_;
   const std::shared_ptr<const InputFile> source_;
-  std::map<std::string, std::int64_t, std::less<>> imports_;  ///< as the file spells the domains
+  std::map<std::string, std::int64_t, std::less<>> imports_;  ///< by the file's names of domains
   Graph graph_;
 };
 

@@ -1,5 +1,5 @@
-// ONNX's ModelProto as a Graph, read off its bytes: no protobuf, so that the runtime need not link it. graph/onnx/read.h
-// is what reads files, and says what is taken and what is refused.
+// Reads ONNX's ModelProto as a Graph from its bytes, without protobuf, so that the runtime need not link it.
+// graph/onnx/read.h reads files, and says what is accepted and what is refused.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,14 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Throws Error where the model is damaged, defines functions of its own, or as read.h says.
+/// Throws Error where the model is damaged, defines functions, or where read.h says so.
 Graph read_model(std::span<const std::byte> file, const OnnxDataFolder& folder);
-/// `source`: where the bytes lie, if they do so as they are: large constants are read from it when they are wanted.
+/// `source`: the file with exactly these bytes, if there is one: large constants are read from it when
+/// requested.
 Graph read_model(std::span<const std::byte> file, const OnnxModel& model, const OnnxDataFolder& folder,
                  std::shared_ptr<const InputFile> source = nullptr);
 
-/// A TensorProto by itself, as ONNX's test data are kept (.pb). Throws Error.
+/// Reads a single TensorProto, as ONNX stores test data (.pb). Throws Error.
 NamedTensor read_tensor(std::span<const std::byte> file);
 
 }  // namespace crumb::graph

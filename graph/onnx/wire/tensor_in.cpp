@@ -10,9 +10,9 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::uint64_t kLeastUnread = 1 << 20;  // bytes that stay in their file until somebody wants them
+constexpr std::uint64_t kLeastUnread = 1 << 20;  // bytes of data left in the file until requested
 
-/// The data field of a type beside raw_data.
+/// Returns the field with a type's data, if raw_data has none.
 OnnxData typed_field(ElementType type) {
   switch (type) {
     case ElementType::kFloat:
@@ -30,12 +30,12 @@ std::vector<std::byte> typed_data(std::span<const std::byte> file, const WireExt
                                   ElementType type, std::uint64_t needed, const std::string& who) {
   const OnnxData field = typed_field(type);
   std::size_t bytes_each = std::max<std::size_t>(info(type).bits / 8, 1);
-  if (field == OnnxData::kFloat) bytes_each = 4;  // of the two of a complex number each
+  if (field == OnnxData::kFloat) bytes_each = 4;  // of the real and the imaginary part each
   if (field == OnnxData::kDouble) bytes_each = 8;
   return read_onnx_numbers(file, message, field, bytes_each, needed / bytes_each).take(who);
 }
 
-/// Bytes of a file, now or where they are large when they are asked for. The reader says who they are.
+/// Reads bytes of a file, now, or if they are large when requested. `who` names the tensor in errors.
 Tensor bytes_of_file(std::shared_ptr<const InputFile> file, std::uint64_t offset, std::uint64_t needed,
                      ElementType type, std::vector<std::int64_t> shape, const std::string& who) {
   auto read = [file = std::move(file), offset, who](std::uint64_t first, std::span<std::byte> to) {

@@ -1,4 +1,4 @@
-// A TensorProto of an ONNX file as a Tensor.
+// Reads a TensorProto of an ONNX file as a Tensor.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@
 
 namespace crumb::graph {
 
-/// `message`: a TensorProto within the file. `source`: the same file, where large data may stay in it until somebody wants
-/// them; null where they are copied now. External data stay in theirs. Throws Error, which names the tensor.
+/// `message`: a TensorProto within the file. `source`: the same file, in which large data stay until
+/// requested; null: they are copied now. External data stay in their files. Throws Error, which names the
+/// tensor.
 Tensor tensor_in(std::span<const std::byte> file, const WireExtent& message, const OnnxTensor& proto,
                  const OnnxDataFolder& folder, const std::shared_ptr<const InputFile>& source = nullptr);
 
