@@ -17,10 +17,10 @@ using Ints = std::vector<std::int64_t>;
 
 Failure wrong(const std::string& what) { return {std::string(kCrumbGraphFile) + ": " + what}; }
 
-/// Puts the tensors of a packed file into the graph whose structure it holds.
+/// Adds the tensors of a packed file to the graph whose structure it holds.
 class Joiner {
  public:
-  /// `lender`: the same file, where codes stay in it; null where they are copied.
+  /// `lender`: the same file, if codes stay in it; null: they are copied.
   Joiner(const CrumbFile& file, std::shared_ptr<const CrumbFile> lender, Graph structure)
       : file_(file), lender_(std::move(lender)), graph_(std::move(structure)) {}
 
@@ -34,7 +34,7 @@ class Joiner {
   }
 
  private:
-  /// The graph's own inputs from those that are tensors.
+  /// Separates the graph's own inputs from those that are tensors.
   Status split_inputs() {
     const auto entry = graph_.metadata.find(std::string(kCrumbInputsKey));
     if (entry == graph_.metadata.end()) {
@@ -70,7 +70,7 @@ class Joiner {
     return {};
   }
 
-  /// Of a checkpoint's file: tensors that are no inputs have names that mean nothing else in the graph.
+  /// For a checkpoint's file: checks that no value of the graph has the name of a tensor that is no input.
   Status check_others() const {
     const auto meant = [&](const std::string& name) {
       return file_.find(name) != nullptr && std::ranges::find(constants_, name) == constants_.end();
@@ -126,7 +126,7 @@ class Joiner {
     return {};
   }
 
-  /// Of codes that stand for other values than arithmetic on integers and scales gives.
+  /// Adds the values of codes that are not (integer - zero point) * scale.
   Status add_values(const QuantizedTensor& tensor, const std::string& name) {
     std::vector<float> values(tensor.layout.matrix.size());
     dequantize(tensor.view(), values);
@@ -134,8 +134,8 @@ class Joiner {
     return {};
   }
 
-  /// The Transpose nodes that the writer put behind inputs become the constants' axes. One is known by its name and
-  /// input together; others with such names are nodes like any other.
+  /// Turns the Transpose nodes that the writer put behind inputs into the constants' axes. Name and input
+  /// identify them together; others with such names stay nodes.
   Status move_axes() {
     const Links links(graph_);
     std::map<std::string, std::string> renamed;
@@ -151,7 +151,7 @@ class Joiner {
       const bool is_coded = constant != graph_.quantized.end();
       const bool is_floats =
           kept != graph_.initializers.end() && file_.find(name) && kept->second.type() == ElementType::kFloat;
-      if (!is_coded && !is_floats) continue;  // somebody else's
+      if (!is_coded && !is_floats) continue;  // not written by us
       Ints axes = is_coded ? constant->second.axes : Ints(kept->second.shape().size());
       if (!is_coded) std::iota(axes.begin(), axes.end(), 0);
       const auto* perm = node.has("perm") ? std::get_if<Ints>(&node.attributes.at("perm")) : nullptr;
@@ -186,7 +186,7 @@ class Joiner {
     return {};
   }
 
-  /// What is known of the transposed value is known of the constant.
+  /// Type and shape of the transposed value become the constant's.
   void move_value(const std::string& name, const std::string& value, const Ints& shape) {
     Value known = std::move(graph_.values[value]);
     graph_.values.erase(value);
@@ -198,7 +198,7 @@ class Joiner {
   const CrumbFile& file_;
   const std::shared_ptr<const CrumbFile> lender_;
   Graph graph_;
-  std::vector<std::string> constants_;  ///< names of tensors, in the model's order
+  std::vector<std::string> constants_;  ///< tensors' names, in the model's order
 };
 
 }  // namespace
@@ -224,7 +224,7 @@ Result<Graph> joined(const CrumbFile& file, std::shared_ptr<const CrumbFile> len
       file.load(file.find_file(kCrumbGraphFile)->blob, "file " + quote_text(kCrumbGraphFile));
   if (!bytes.ok()) return bytes.failure();
   try {
-    // A structure keeps nothing outside.
+    // A structure has no external data.
     return Joiner(file, std::move(lender), read_model(bytes.value().bytes(), {})).run();
   } catch (const Error& error) {
     return wrong(error.what());

@@ -17,11 +17,11 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-/// What a tensor of the packed file is made of.
+/// Where a tensor of the packed file comes from.
 struct Source {
   const QuantizedTensor* codes = nullptr;
   const Tensor* kept = nullptr;
-  bool is_transposed = false;  ///< what is kept has its two axes the other way round
+  bool is_transposed = false;  ///< the file stores its two axes transposed
 
   std::vector<std::int64_t> kept_shape() const {
     return is_transposed ? std::vector<std::int64_t>{kept->shape()[1], kept->shape()[0]} : kept->shape();
@@ -30,8 +30,8 @@ struct Source {
 
 std::vector<std::uint64_t> sizes_of(const Ints& shape) { return {shape.begin(), shape.end()}; }
 
-/// Whether an initializer is a tensor of the packed file: a large one of a type that it has, and no output of the
-/// graph.
+/// Whether an initializer becomes a tensor of the packed file: it is large, its type exists there, and it is
+/// no graph output.
 bool is_packed(const Graph& graph, const std::string& name, const Tensor& tensor) {
   const auto dtype = info(tensor.type()).dtype;
   if (!dtype || tensor.byte_count() < kLeastTensor) return false;
@@ -42,14 +42,15 @@ bool is_packed(const Graph& graph, const std::string& name, const Tensor& tensor
 
 Ints signed_shape(const QuantizedTensor& tensor) { return {tensor.shape.begin(), tensor.shape.end()}; }
 
-/// Whether an initializer is a weight by its name, in floats, or an adapter's, and can be a tensor of the packed file.
+/// Whether an initializer is a float weight by its name, or an adapter's, and can be a tensor of the packed
+/// file.
 bool is_weight(const Graph& graph, const std::string& name, const Tensor& tensor) {
   const bool is_named = name.ends_with(".weight") || name.ends_with(".bias") || is_of_adapter(name);
   return is_named && is_float(tensor.type()) && info(tensor.type()).dtype && tensor.rank() > 0 &&
          std::ranges::find(graph.outputs, name) == graph.outputs.end();
 }
 
-/// Matrices that are second inputs of MatMul nodes and nothing else: checkpoints have them as [out, in].
+/// Returns matrices that are only used as second inputs of MatMul nodes: checkpoints store them as [out, in].
 std::set<std::string> only_multiplied(const Graph& graph) {
   std::set<std::string> multiplied, others;
   for (const Node& node : graph.nodes)
@@ -63,7 +64,7 @@ std::set<std::string> only_multiplied(const Graph& graph) {
   return multiplied;
 }
 
-/// What is kept, as the file has it.
+/// Returns the kept tensor as the file stores it.
 Tensor kept_of(const Source& source) {
   const Tensor& kept = *source.kept;
   if (source.is_transposed)
@@ -105,8 +106,8 @@ class Splitter {
   const std::map<std::string, Source>& sources() const { return sources_; }
 
  private:
-  /// A constant becomes an input of this shape, and where the constant's axes are not in order, a Transpose stands behind it.
-  /// Gives the input's name.
+  /// Replaces a constant by an input of this shape, with a Transpose behind it if the constant's axes are not
+  /// in order. Returns the input's name.
   std::string take(const std::string& name, const Ints& shape, const Ints& axes, ElementType type) {
     const bool is_output = std::ranges::find(structure_.outputs, name) != structure_.outputs.end();
     const bool is_transposed = !std::ranges::is_sorted(axes);
@@ -132,7 +133,7 @@ class Splitter {
     return tensor;
   }
 
-  /// A name that says something: a node that has it by chance gets another.
+  /// Makes a name with a meaning available: a node that has it by chance gets another.
   std::string freed_name(std::string name) {
     for (Node& node : structure_.nodes) {
       if (node.name == name) node.name = structure_.unused_node_name(name);
@@ -163,7 +164,7 @@ PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout l
   return plan;
 }
 
-/// Whatever the layouts of their codes.
+/// Whether the tensors are equal, whatever the layouts of their codes.
 bool same_tensor(const QuantizedTensor& a, const QuantizedTensor& b) {
   if (a.encoding.codes != b.encoding.codes)
     return same_tensor(in_layout(a.view(), a.spec, b.encoding.codes), b);
@@ -173,7 +174,7 @@ bool same_tensor(const QuantizedTensor& a, const QuantizedTensor& b) {
          std::ranges::equal(x.codebook, y.codebook) && std::ranges::equal(x.tensor_scales, y.tensor_scales);
 }
 
-/// Throws Error where a file that was written does not hold what its parts say.
+/// Throws Error where a written file does not hold its parts.
 void expect_read_back(const std::filesystem::path& written, const std::string& structure,
                       const std::map<std::string, Source>& sources, bool as_checkpoint) {
   const Graph found = graph_of(CrumbFile::open(written).take()).take("the file that was written");

@@ -16,15 +16,15 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-/// Elements in the tensor's own order, and the blocks that share a scale and a zero point.
+/// The elements in the tensor's own order, and the blocks that share a scale and a zero point.
 struct Arranged {
   Ints axes;                     ///< of QuantizedConstant
-  std::uint64_t stack_axes = 0;  ///< of the shape
+  std::uint64_t stack_axes = 0;  ///< of `shape`
   std::vector<std::uint64_t> shape;
-  MatrixShape matrix;                    ///< one of a stack
+  MatrixShape matrix;                    ///< one matrix of a stack
   std::uint64_t matrices = 1;            ///< of a stack
   std::vector<float> scale, zero;        ///< one for each element, or one for all
-  std::uint64_t block_rows, block_cols;  ///< as find_blocks says
+  std::uint64_t block_rows, block_cols;  ///< set by find_blocks()
 
   std::uint64_t rows() const { return matrices * matrix.rows; }
   std::uint64_t across() const { return (matrix.cols + block_cols - 1) / block_cols; }
@@ -33,11 +33,11 @@ struct Arranged {
   bool is_tensor() const { return block_rows == matrix.rows && block_cols == matrix.cols; }
   bool is_channel() const { return block_rows == 1 && block_cols == matrix.cols; }
   bool is_group() const { return block_rows == 1; }
-  /// Whether QONNX needs a scale for each element to say it.
+  /// Whether QONNX needs a scale for each element.
   bool is_spread() const {
     return !is_tensor() && !is_channel() && (!is_group() || matrix.cols % block_cols != 0);
   }
-  /// The first element of a block.
+  /// Returns the index of a block's first element.
   std::size_t first_of(std::uint64_t block) const {
     const std::uint64_t own = block % blocks_each();
     return block / blocks_each() * matrix.size() + own / across() * block_rows * matrix.cols +
@@ -53,7 +53,7 @@ std::vector<float> in_order(const std::vector<float>& numbers, const Ints& shape
   return numbers.size() == 1 ? numbers : permuted(numbers, shape, order);
 }
 
-/// The largest blocks within which nothing changes, cut at multiples of their size.
+/// Finds the largest blocks of one scale and zero point, split at multiples of their size.
 void find_blocks(Arranged& arranged) {
   const auto [rows, cols] = arranged.matrix;
   const std::uint64_t all_rows = arranged.rows();
@@ -73,7 +73,7 @@ void find_blocks(Arranged& arranged) {
   }
   arranged.block_rows = step_rows == 0 ? rows : step_rows;
   arranged.block_cols = step_cols == 0 ? cols : step_cols;
-  // Channels that happen to be equal are channels all the same.
+  // Channels with equal scales by chance are still channels.
   if (step_rows != 0 && step_cols == 0) arranged.block_rows = 1;
 }
 
@@ -90,7 +90,7 @@ Arranged arrange(const QuantizedElements& elements, MatrixAxes axes) {
   return arranged;
 }
 
-/// Axes along which the scale or the zero point changes.
+/// Returns the axes along which the scale or the zero point changes.
 std::vector<std::size_t> varying_axes(const QuantizedElements& elements) {
   std::vector<std::size_t> axes;
   std::size_t step = elements.values.size();
@@ -133,7 +133,7 @@ bool is_exact(ScaleFormat format, float scale) {
   return decode_scale(format, encode_scale(format, scale).pattern) == scale;
 }
 
-/// Exact formats for scales and zero points; false where there are none.
+/// Chooses formats that hold scales and zero points exactly; false where there are none.
 bool choose_formats(const Arranged& arranged, QuantSpec& spec) {
   const NumberFormat& number = *spec.number;
   bool none = true, whole = true;

@@ -11,14 +11,14 @@
 namespace crumb::graph {
 namespace {
 
-/// The result of one step in float32 or float64. Rounding a float64 result of +, -, *, / of float32 numbers to
-/// float32 gives what float32 arithmetic gives.
+/// Returns the result of one step in float32 or float64. Rounding a float64 result of +, -, *, / of float32
+/// numbers to float32 gives the float32 result.
 double as_step(double x, bool wide) { return wide ? x : static_cast<double>(static_cast<float>(x)); }
 
 double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x == 0 ? 0.0 : x; }
 
 double half_even(double x) {
-  const double near = std::nearbyint(x);  // the default mode of the processor is ties to even
+  const double near = std::nearbyint(x);  // the processor's default mode is ties to even
   return std::copysign(near, x);
 }
 
@@ -128,8 +128,8 @@ Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scal
   made.values.resize(x.values.size());
   for (std::size_t i = 0; i < x.values.size(); ++i, of_scale->next()) {
     const double s = scale.values[of_scale->at()], u = as_step(x.values[i] / s, wide);
-    // In the type of the values, as the exponent of the reference is: just below a power of two its logarithm may round
-    // up.
+    // Computed in the type of the values, as in the reference: just below a power of two its logarithm may
+    // round up.
     const double magnitude = as_step(std::fabs(u) + tiny, wide);
     const double logarithm = wide ? std::log2(magnitude) : std::log2(static_cast<float>(magnitude));
     const double exponent = std::max<double>(std::floor(logarithm) - static_cast<float>(mantissa), least);

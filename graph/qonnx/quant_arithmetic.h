@@ -1,8 +1,8 @@
-// What QONNX's quantizers compute, one number after the other: the definition that everything else is held to.
+// What QONNX's quantizers compute, one number at a time: the definition to which all other code is compared.
 //
-// Bit for bit what qonnx 1.0.0 computes in NumPy: a true division by the scale, the zero point added, clamped and
-// only then rounded, and back again, each step in the type that NumPy 2 gives it (float32, and float64 from the
-// first operand that is float64 or a 32- or 64-bit integer).
+// Bit for bit what qonnx 1.0.0 computes in NumPy: a true division by the scale, the zero point added, clamped
+// and only then rounded, and back again, each step in the type that NumPy 2 gives it (float32, and float64
+// from the first operand that is float64 or a 32- or 64-bit integer).
 #pragma once
 
 #include <cmath>
@@ -19,26 +19,26 @@ namespace crumb::graph {
 /// QONNX's rounding modes. The half modes add 0.5 in the type of the values: HALF_UP(0.49999997) is 1.
 enum class QuantRounding : std::uint8_t { kHalfEven, kCeil, kFloor, kUp, kDown, kHalfUp, kHalfDown };
 
-/// By name in any case; "ROUND" is HALF_EVEN. Nothing for others.
+/// Returns the mode of a name in any case; "ROUND" is HALF_EVEN. Nothing for other names.
 std::optional<QuantRounding> find_quant_rounding(std::string_view name);
 
-/// x rounded; x is a float32 where `wide` is not set.
+/// Returns x rounded; x is a float32 unless `wide`.
 double rounded(double x, QuantRounding mode, bool wide = false);
 
-/// The width and its bounds; widths may be fractions, and then the bounds are.
+/// A width and its bounds, which may both be fractions.
 struct IntegerFormat {
   double bits = 8;
   bool is_signed = true;
   bool narrow = false;
-  bool wide = false;  ///< the width is no float32: the bounds are computed in float64
+  bool wide = false;  ///< the width is not float32: compute the bounds in float64
 
   double lower() const;
   double upper() const;
   bool is_bipolar() const { return bits == 1 && is_signed; }  ///< -1 and 1, whatever `narrow` and rounding
 };
 
-/// A tensor: its values, row-major. `wide`: its type in the file is float64, int32, int64 or one that NumPy computes
-/// in float64 beside float32.
+/// A tensor: its row-major values. `wide`: its type in the file is float64, int32, int64 or another with
+/// which NumPy computes float32 operands in float64.
 struct QuantOperand {
   std::span<const double> values;
   std::span<const std::int64_t> shape;
@@ -47,27 +47,27 @@ struct QuantOperand {
 
 struct Quantized {
   std::vector<float> values;     ///< (integer - zero point) * scale
-  std::vector<double> integers;  ///< before the zero point is taken off; NaN where x is NaN
+  std::vector<double> integers;  ///< before the zero point is subtracted; NaN where x is NaN
 };
 
-/// Quant and IntQuant. A Failure where scale or zero point do not broadcast to x.
+/// Computes Quant and IntQuant. A Failure where scale or zero point do not broadcast to x.
 Result<Quantized> quantize(const QuantOperand& x, const QuantOperand& scale, const QuantOperand& zero_point,
                            const IntegerFormat& format, QuantRounding mode);
 
-/// BipolarQuant: scale where x >= 0, else -scale (NaN too). The integers are 1 and -1.
+/// Computes BipolarQuant: scale where x >= 0, else -scale (NaN too). The integers are 1 and -1.
 Result<Quantized> quantize_bipolar(const QuantOperand& x, const QuantOperand& scale);
 
-/// FloatQuant's grid: no codes are reserved, subnormals are always there.
+/// FloatQuant's grid: it reserves no codes and always has subnormals.
 struct FloatFormat {
   double exponent_bits = 4, mantissa_bits = 3, exponent_bias = 7;
   double max_value = INFINITY;  ///< the file's own limit
   bool has_inf = false, has_nan = false, saturates = true;
 
-  double largest() const;  ///< what values are clamped to
+  double largest() const;  ///< values are clamped to it
 };
 
-/// FloatQuant, saturating or not. A Failure where the scale does not broadcast to x, and where values that do not
-/// saturate have neither infinity nor NaN to go to. `integers` stay empty.
+/// Computes FloatQuant, saturating or not. A Failure where the scale does not broadcast to x, and where
+/// values exceed a format that does not saturate and has neither infinity nor NaN. `integers` stay empty.
 Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scale, const FloatFormat& format,
                                  QuantRounding mode);
 

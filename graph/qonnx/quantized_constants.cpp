@@ -16,15 +16,15 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-constexpr std::uint64_t kLeastDecoded = 1 << 18;  // elements that are decoded each time somebody wants them
+constexpr std::uint64_t kLeastDecoded = 1 << 18;  // elements that are decoded on request only, at least
 
 bool is_identity(const Ints& axes) { return std::ranges::is_sorted(axes); }
 
-/// How a constant is laid out for its quantizer: the shape of the data, whose permutation by `axes` is what the
-/// quantizer sees, and the shape of a parameter of one number per block beside it.
+/// How a constant is laid out for its quantizer: the shape of the data, which the quantizer sees permuted by
+/// `axes`, and the shape of a parameter with one number per block.
 struct Layout {
   Ints shape, parameter, axes;
-  bool by_element = false;  ///< a parameter for every element
+  bool by_element = false;  ///< one parameter for every element
 };
 
 class Lowering {
@@ -47,7 +47,8 @@ class Lowering {
   Ints tensor_shape() const { return {tensor_.shape.begin(), tensor_.shape.end()}; }
   std::uint64_t blocks() const { return tensor_.layout.blocks(); }
 
-  /// The quantizer's data: the elements in the constant's order, or in the tensor's where a Transpose follows.
+  /// Returns the quantizer's data: the elements in the constant's order, or in the tensor's if a Transpose
+  /// follows.
   Tensor decoded(const Layout& layout) const {
     const Ints sizes = permuted_shape(layout.shape, layout.axes);
     QuantizedConstant ordered = constant_;
@@ -60,7 +61,7 @@ class Lowering {
                             });
   }
 
-  /// Whether blocks are runs of equal length within rows, several a row.
+  /// Whether blocks are runs of equal length within rows, several per row.
   bool has_groups() const {
     return tensor_.layout.blocks_per_row > 1 && tensor_.encoding.block_rows == 1 &&
            tensor_.layout.matrix.cols % tensor_.encoding.block_cols == 0;
@@ -79,7 +80,7 @@ class Lowering {
     }
     if (!has_groups())
       return {.shape = shape, .parameter = shape, .axes = constant_.axes, .by_element = true};
-    // [matrices..., rows, groups, length], and of a matrix that lies the other way [matrices..., groups, length, rows].
+    // [matrices..., rows, groups, length], and for a transposed matrix [matrices..., groups, length, rows].
     Ints split(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(stack) + 1);
     split.push_back(static_cast<std::int64_t>(tensor_.layout.blocks_per_row));
     Ints parameter = split, axes(stack + 3);
@@ -90,14 +91,14 @@ class Lowering {
     return {.shape = split, .parameter = parameter, .axes = axes};
   }
 
-  /// Whether matrices lie [columns, rows].
+  /// Whether matrices are stored as [columns, rows].
   bool is_transposed() const {
     const std::size_t stack = tensor_.encoding.stack_axes;
     return constant_.axes.size() == stack + 2 && !is_identity(constant_.axes) &&
            output_axis_of(constant_.axes, stack) == stack + 1;
   }
 
-  /// A parameter: [] where it is one number, else permuted as the data are.
+  /// Returns a parameter: [] if it is one number, else permuted as the data are.
   Tensor parameter(const Layout& layout, const std::function<float(std::uint64_t)>& of_block) const {
     std::vector<float> values(blocks());
     for (std::uint64_t i = 0; i < values.size(); ++i) values[i] = of_block(i);
@@ -156,7 +157,8 @@ class Lowering {
            number_.greatest_code(tensor_.encoding.range) != number_.greatest_code(Range::kFull);
   }
 
-  /// The initializer, the quantizer, and what brings the result into the constant's shape, under its name.
+  /// Appends the initializer, the quantizer, and the nodes that give the result the constant's shape and
+  /// name.
   void append(Node node, const Tensor& data, const Layout& layout) {
     node.inputs[0] = add_constant(graph_, name_ + "_values", data);
     node.name = graph_.unused_node_name(name_ + "_quant");

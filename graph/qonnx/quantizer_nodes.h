@@ -1,6 +1,7 @@
-// QONNX's quantizers as nodes, with every attribute written: what all of Crumb's own graphs and files hold.
+// QONNX's quantizers as nodes with every attribute, as all of Crumb's own graphs and files have them.
 //
-// Inputs are names of values, "" for one that is filled in later. Nodes have no name and no output yet, and version 1.
+// Inputs are names of values, "" for one that is filled in later. Nodes have no name and no output yet, and
+// version 1.
 #pragma once
 
 #include <string>
