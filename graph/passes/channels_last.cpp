@@ -1,4 +1,5 @@
-// channels_last: every value is held channels-first, channels-last or both, and nodes take what they can.
+// channels_last: every value is held channels-first, channels-last or both, and nodes take the layout that
+// they can.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +20,7 @@ class LayoutChanger {
  public:
   LayoutChanger(Graph& graph, bool inputs_too) : graph_(graph), links_(graph), inputs_too_(inputs_too) {}
 
-  /// False where nothing has a channels-last form.
+  /// Returns false where no node has a channels-last form.
   bool go() {
     if (!find_wanted()) return false;
     const std::vector<Node> nodes = graph_.nodes;
@@ -40,12 +41,12 @@ class LayoutChanger {
   }
 
  private:
-  /// The names of a value in both layouts; empty where it is not there.
+  /// The names of a value in both layouts; empty for a layout that it does not have.
   struct LayoutNames {
     std::string first, last;
   };
 
-  /// What is taken channels-last, by whom and through what.
+  /// Finds which values are taken channels-last, by which nodes and through which.
   bool find_wanted() {
     bool any = false;
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
@@ -110,7 +111,7 @@ class LayoutChanger {
     LayoutNames& held = place->second;
     if (!held.first.empty()) return held.first;
     const std::size_t rank = graph_.rank_of(held.last).value();
-    // An input that is channels-last itself keeps its name.
+    // An input that becomes channels-last keeps its name.
     held.first = held.last == value ? add_value(graph_, value + "_first", {}) : value;
     add("Transpose", {held.last}, held.first, {{"perm", to_channels_first(rank)}});
     return held.first;
@@ -133,7 +134,7 @@ class LayoutChanger {
     return made;
   }
 
-  /// Whether every operand has the node's axes, or is a constant that can be given them.
+  /// Whether every operand has the node's rank, or is a constant that can be given it.
   bool operands_move(const Node& node) const {
     const std::size_t rank = layout_rank(graph_, node);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -148,7 +149,7 @@ class LayoutChanger {
     return true;
   }
 
-  /// What broadcasts to channels-last data as the value does to channels-first ones.
+  /// Returns an operand that broadcasts to channels-last data as `value` does to channels-first data.
   std::string operand(const std::string& value, std::size_t rank) {
     if (value.empty() || graph_.rank_of(value) == std::size_t{0}) return value;
     const Tensor* constant = graph_.constant(value);
@@ -200,7 +201,7 @@ class LayoutChanger {
     made_.push_back(std::move(made));
   }
 
-  /// qonnx takes no defaults for these.
+  /// qonnx does not assume defaults for these.
   void write_windows(Node& made, const Node& node, std::size_t rank) const {
     if (made.op == "BatchNormalization") {
       made.attributes.emplace("epsilon", 1e-5F);
@@ -240,14 +241,14 @@ class LayoutChanger {
     made_.push_back(std::move(made));
   }
 
-  /// The output is made channels-last.
+  /// Makes the output channels-last.
   void hold(std::string& output) {
     const std::string last = new_last(output);
     held_[output] = {.first = "", .last = last};
     output = last;
   }
 
-  /// A Transpose that makes data channels-last which are so already.
+  /// Whether the node is a Transpose to channels-last of data that already is.
   bool is_turn(const Node& node) const {
     const auto rank = node.is("Transpose") && node.has_input(0) && node.has_output(0)
                           ? graph_.rank_of(node.inputs[0])
@@ -256,7 +257,7 @@ class LayoutChanger {
            node.ints_or("perm", {}) == to_channels_last(*rank);
   }
 
-  /// Flattening channels-last data gives another order, which the weights behind it can take.
+  /// Flattening channels-last data gives another order, which the weights behind it can absorb.
   bool flatten(const Node& node) {
     const auto order = flattened_order(graph_, node);
     if (!order || !is_only_last(node.inputs[0])) return false;
@@ -279,7 +280,7 @@ class LayoutChanger {
   const bool inputs_too_;
   std::int64_t version_ = 1;
   std::set<std::string> wanted_, names_;
-  std::map<std::string, LayoutNames> held_;  ///< by the name that the value had
+  std::map<std::string, LayoutNames> held_;  ///< by the value's old name
   FlattenedRows rows_;
   std::vector<Node> made_;
 };

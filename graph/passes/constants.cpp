@@ -10,14 +10,14 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 26;  // of a result: each takes 16 bytes on the way
+constexpr std::int64_t kMostElements = std::int64_t{1} << 26;  // of a result; each takes 16 bytes meanwhile
 
 bool stays(const Node& node) {
   return node.domain != kOnnxDomain || node.op == "QuantizeLinear" || node.op == "DequantizeLinear" ||
          is_opaque(node) || node.outputs.size() != 1 || node.outputs[0].empty();
 }
 
-/// The value in the type that the graph says; nothing for types that the numbers cannot be brought to exactly.
+/// Returns the value in the graph's type; nothing for types to which the numbers cannot be converted exactly.
 std::optional<Tensor> tensor_of(const ConstantValue& constant, ElementType type) {
   if (type == ElementType::kFloat) {
     const std::vector<float> values(constant.values.begin(), constant.values.end());
@@ -64,7 +64,7 @@ Graph fold_known(Graph graph) {
   std::map<std::string, Tensor> folded;
   {
     const ConstantValues constants(graph);
-    std::set<std::string> kept;  // what quantizers make, and what is made of that
+    std::set<std::string> kept;  // quantizers' outputs, and what is computed from them
     for (const Node& node : graph.nodes) {
       const bool is_kept = stays(node) || std::ranges::any_of(node.inputs, [&](const std::string& value) {
                              return kept.contains(value);

@@ -13,8 +13,8 @@
 namespace crumb::graph {
 namespace {
 
-/// A product whose weight's output axis a factor can go into; nothing where there is no such axis: a ConvTranspose of
-/// several groups has its outputs on two.
+/// Returns a product whose weight can absorb a factor on its output axis; nothing where it has no such axis:
+/// a ConvTranspose of several groups has its outputs on two.
 std::optional<WeightedProduct> scalable_product(const Graph& graph, const Node& node) {
   const Tensor* weight = constant_input(graph, node, 1);
   if (!weight || weight->type() != ElementType::kFloat) return {};
@@ -28,7 +28,7 @@ struct Affine {
   std::vector<double> factor, shift;
 };
 
-/// y = x * factor + shift, of a BatchNormalization in inference whose parameters are constants.
+/// y = x * factor + shift of a BatchNormalization in inference with constant parameters.
 std::optional<Affine> affine_of(const Graph& graph, const Node& node) {
   if (!node.is("BatchNormalization") || node.int_or("training_mode", 0) != 0) return {};
   if (node.version < 7 && node.int_or("is_test", 0) == 0) return {};
@@ -49,13 +49,13 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node) {
   return affine;
 }
 
-/// The node that the value comes from, where nobody else takes it and it is no output.
+/// Returns the node that produces the value, if the value has one consumer and is no graph output.
 std::size_t sole_source(const Links& links, const std::string& value) {
   if (links.consumers(value).size() != 1 || links.is_output(value)) return Links::kNone;
   return links.producer(value);
 }
 
-/// Nodes are taken out at the end, so that indices and links stay good: `now[i]` makes what node i made.
+/// Nodes are removed at the end, so that indices and links stay valid: `now[i]` produces what node i did.
 bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::size_t at) {
   if (!graph.nodes[at].is("BatchNormalization")) return false;
   const Node norm = graph.nodes[at];
@@ -93,7 +93,7 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   const std::string shift = add_constant(graph, norm.inputs[2] + "_folded", Tensor::floats({count}, bias));
   Node& node = graph.nodes[source];
   node.inputs[1] = folded;
-  if (!has_bias) {  // MatMul: the BatchNormalization's place becomes an Add
+  if (!has_bias) {  // MatMul: an Add replaces the BatchNormalization
     graph.nodes[at] = {.name = norm.name,
                        .op = "Add",
                        .version = norm.version,
@@ -113,8 +113,8 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   return true;
 }
 
-/// The quantizer of a constant vector, its constants reshaped instead of what it makes; nothing where one of them is
-/// no constant, or neither one number nor as many as the vector has.
+/// Returns the quantizer of a constant vector with its constants reshaped instead of its output; nothing
+/// where an input is no constant, or has neither one number nor as many as the vector.
 std::optional<Node> column_quantizer(Graph& graph, const Node& quantizer,
                                      const std::vector<std::int64_t>& column) {
   const Tensor* vector = constant_input(graph, quantizer, 0);
@@ -154,7 +154,7 @@ Graph extract_conv_bias(Graph graph) {
         nodes, [&](const Node& node) { return is_quantizer(node) && node.outputs[0] == bias; });
     return maker == nodes.end() ? std::nullopt : column_quantizer(graph, *maker, column);
   };
-  for (Node node : std::vector<Node>(graph.nodes)) {  // the graph keeps its own: new names are none of theirs
+  for (Node node : std::vector<Node>(graph.nodes)) {  // avoids the names of the graph's own nodes
     const Value* weight = node.has_input(1) ? graph.find(node.inputs[1]) : nullptr;
     const Tensor* constant = constant_input(graph, node, 1);
     const std::size_t rank = constant                  ? constant->shape().size()

@@ -12,14 +12,15 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-/// The axis of the second input that meets the columns of the first; nothing where this is no such product.
+/// Returns the axis of the second input that is summed with the first input's columns; nothing for other
+/// nodes.
 std::optional<std::size_t> rows_axis(const Node& node) {
   const auto product = weighted_product(node, 2);
   if (!product || product->is_convolution() || product->transposes_data) return {};
   return product->input_axis;
 }
 
-/// The tensor is a matrix that has rows to move, or broadcasts over them.
+/// Whether the tensor is a matrix with rows to reorder, or broadcasts over them.
 bool can_move(const Tensor* tensor, std::size_t axis, std::int64_t rows) {
   if (!tensor || !can_transpose(*tensor)) return false;
   if (tensor->size() == 1) return true;

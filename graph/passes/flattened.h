@@ -1,4 +1,4 @@
-// Flattened data, in another order too, and the weights that take it.
+// Flattened data in either order of its elements, and the weights that multiply it.
 #pragma once
 
 #include <map>
@@ -10,24 +10,24 @@
 
 namespace crumb::graph {
 
-/// Data of [batch, channels, places] that are flattened to [batch, channels * places].
+/// Data [batch, channels, positions] that is flattened to [batch, channels * positions].
 struct FlatOrder {
   std::int64_t channels = 1, places = 1;
   bool is_plain() const { return channels == 1 || places == 1; }  ///< the same in both layouts
 };
 
-/// What a Flatten or Reshape flattens; nothing where it does something else, or sizes are not known.
+/// Returns what a Flatten or Reshape flattens; nothing where it does something else, or sizes are unknown.
 std::optional<FlatOrder> flattened_order(const Graph& graph, const Node& node);
 
-/// Values whose second axis runs over places first and channels second, instead of the other way round.
+/// Values whose second axis runs over positions first and channels second, instead of the other way round.
 class FlattenedRows {
  public:
-  /// The value gets that order, where everything that takes it can: by nodes that do not care for the order, MatMul
-  /// and Gemm of constant weights (quantized or not). False where something cannot.
+  /// Gives the value that order, if all its consumers accept it: nodes that do not depend on the order, and
+  /// MatMul and Gemm with constant weights (quantized or not). Returns false if one does not.
   bool begin(const Graph& graph, const Links& links, const std::string& value, FlatOrder order);
 
-  /// A node that takes such a value: its output is such a value too, or its weights are put in the new order.
-  /// `node` as it was, `kept` as it is to be; the quantizers of weights stand in `made`.
+  /// For a node that takes such a value: its output becomes such a value too, or its weights are reordered.
+  /// `node` is the node before, `kept` the node to be written; `made` receives the quantizers of weights.
   void follow(Graph& graph, const Node& node, Node& kept, std::vector<Node>& made);
 
  private:

@@ -10,10 +10,9 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::int64_t kMostGrowth =
-    4 << 20;  // bytes that a folded constant may be larger than what it was made of
+constexpr std::int64_t kMostGrowth = 4 << 20;  // bytes by which a folded constant may exceed its inputs
 
-/// Whether folding would lose a bit width, or what the node makes differs from run to run.
+/// Whether folding would lose a bit width, or the node's output differs between runs.
 bool must_stay(const Node& node) {
   if (is_opaque(node) || is_random(node) || (node.op == "Dropout" && node.has_input(2))) return true;
   if (node.domain == kQonnxDomain) return true;

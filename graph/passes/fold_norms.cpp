@@ -13,12 +13,12 @@
 namespace crumb::graph {
 namespace {
 
-/// The bias of a product, which is there or may be.
+/// The bias behind a product, or where it would be.
 struct ProductBias {
-  std::size_t node = 0, input = 0;  ///< who takes it
+  std::size_t node = 0, input = 0;  ///< the node and input that take it
   std::vector<std::int64_t> shape;
   std::vector<double> values;  ///< one for each output
-  double factor = 1;           ///< of what is added
+  double factor = 1;           ///< by which the added bias is multiplied
 };
 
 bool all_finite(const std::vector<float>& values) {
@@ -38,7 +38,7 @@ class NormFolder {
   }
 
  private:
-  /// Why the norm stays after all; empty where it was folded. Nothing is changed before all is known.
+  /// Folds a norm. Returns why it stays; empty if it was folded. Changes nothing before all is known.
   std::string change(const NormFold& fold) {
     const Tensor& constant = *graph_.constant(fold.gain);
     const std::vector<float> gains = gains_of(fold, constant.to_floats());
@@ -95,7 +95,8 @@ class NormFolder {
     return values;
   }
 
-  /// The biases of all products with the norm's bias in them; nothing where one has none that could take it.
+  /// Returns the biases of all products with the norm's bias added; nothing where one has none that could
+  /// hold it.
   std::optional<std::vector<ProductBias>> biases_behind(const NormFold& fold,
                                                         const std::vector<float>& bias) const {
     std::vector<ProductBias> made;
@@ -148,7 +149,7 @@ class NormFolder {
     return found;
   }
 
-  /// A constant that adds one number to each output, or one to all.
+  /// Returns a constant that adds one number to each output, or one number to all.
   std::optional<ProductBias> bias_at(std::size_t node, std::size_t input, std::size_t outputs) const {
     const Tensor* constant = constant_input(graph_, graph_.nodes[node], input);
     if (!constant || constant->type() != ElementType::kFloat) return {};
@@ -164,7 +165,7 @@ class NormFolder {
     return bias;
   }
 
-  /// In the constant's place, under its name where nobody else takes it.
+  /// Replaces the constant, under its name if it has no other consumers.
   void put(std::size_t at, std::size_t input, Tensor tensor) {
     std::vector<std::string>& inputs = graph_.nodes[at].inputs;
     if (inputs.size() <= input) inputs.resize(input + 1);

@@ -1,11 +1,13 @@
-// Gains of norms in the matrices behind them: which can go there, and going there (fold_norms of passes.h).
+// Folds the gains of norms into the matrices behind them: which can be folded, and how (fold_norms of
+// passes.h).
 //
 //   (norm(x) g + b) W + c  =  norm(x) (diag(g) W) + (b W + c)
 //
-// A norm is a RMSNormalization, or a LayerNormalization with a bias b or without, whose gain is a constant of one number
-// for each element of the last axis, or such a constant added to one number (Gemma's 1 + w). It folds where all who take
-// its output multiply it by constant matrices that nobody else takes: MatMul and Gemm, straight or behind Identity, a
-// Reshape or a Gather that keeps the last axis. Shape and Size may look at it, too.
+// A norm is a RMSNormalization, or a LayerNormalization with or without a bias b, whose gain is a constant
+// with one number for each element of the last axis, or such a constant plus one number (Gemma's 1 + w). It
+// folds if every consumer of its output multiplies it by constant matrices without other consumers: MatMul
+// and Gemm, directly or behind Identity, a Reshape or a Gather that keeps the last axis. Shape and Size may
+// read the output, too.
 #pragma once
 
 #include <cstddef>
@@ -19,43 +21,44 @@
 
 namespace crumb::graph {
 
-/// A constant that takes gains.
+/// A constant into which a gain is multiplied.
 struct NormMatrix {
   std::string name;
-  std::size_t axis = 0;               ///< along which it does
-  std::vector<std::size_t> products;  ///< the nodes that multiply by it
+  std::size_t axis = 0;               ///< the axis that the gain scales
+  std::vector<std::size_t> products;  ///< nodes that multiply by the constant
 };
 
 struct NormFold {
   std::string norm;         ///< the node's name
-  std::size_t node = 0;     ///< where it is in the graph
-  std::string gain;         ///< the constant
-  std::size_t gain_at = 0;  ///< the node that takes it: the norm, or the addition before it
-  float base = 0;           ///< what is added to the constant: gain = base + constant
+  std::size_t node = 0;     ///< the node's index in the graph
+  std::string gain;         ///< the constant with the gain
+  std::size_t gain_at = 0;  ///< the node that takes it: the norm, or the Add before it
+  float base = 0;           ///< added to the constant: gain = base + constant
   std::vector<NormMatrix> matrices;
-  std::string stays;  ///< why it does not fold; empty where it does
+  std::string stays;  ///< why the norm does not fold; empty if it does
 };
 
-/// Constants that are kept as codes are no matrices, or stand for tensors whose values are elsewhere.
+/// kStay: constants that are kept as codes are not matrices that can change. kDeclared: they stand for
+/// tensors whose values are elsewhere.
 enum class CodedConstants : std::uint8_t { kStay, kDeclared };
 
-/// One for each norm, in the order of the nodes. No values of weights are looked at. Precondition: shapes are inferred.
+/// Returns one plan for each norm, in the order of the nodes, without reading weights. Precondition: shapes
+/// are inferred.
 std::vector<NormFold> plan_norm_folds(const Graph& graph, CodedConstants coded = CodedConstants::kStay);
 
-/// fold_norms of passes.h, of those norms alone.
+/// Does fold_norms of passes.h for the wanted norms alone.
 Graph fold_norms_where(Graph graph, const std::function<bool(const NormFold&)>& is_wanted,
                        std::vector<PassRemark>* remarks = nullptr);
 
 PassRemark remark_of(const NormFold& fold);
 
-/// The numbers that a norm multiplies by: base + constant, as float32 arithmetic has it.
+/// Returns the norm's factors: base + constant, in float32.
 std::vector<float> gains_of(const NormFold& fold, const std::vector<float>& constant);
 
-/// The constant of a norm that multiplies by ones.
+/// Returns the constant that makes every factor of a norm 1.
 float constant_of_ones(const NormFold& fold);
 
-/// Whether float32 holds a product of two float32 numbers but for its rounding: it neither overflows nor comes below the
-/// normal numbers.
+/// Whether the product of two float32 numbers neither overflows nor is below the normal numbers.
 bool holds_product(float a, float b);
 
 }  // namespace crumb::graph

@@ -55,7 +55,7 @@ class GemmSplitter {
     return add_node(gemm, "Transpose", {gemm.inputs[i]}, {}, {{"perm", std::vector<std::int64_t>{1, 0}}});
   }
 
-  /// x * factor; the factor goes into a float constant.
+  /// Returns x * factor; a float constant absorbs the factor.
   std::string scaled(const Node& gemm, const std::string& value, float factor) {
     if (factor == 1) return value;
     const Tensor* constant = graph_.constant(value);
@@ -96,13 +96,13 @@ class GemmSplitter {
   std::vector<Node> nodes_;
 };
 
-/// Whether a value that an Add adds to [M, N] leaves that shape: a scalar, a vector, or a row.
+/// Whether an Add of this value to [M, N] keeps that shape: a scalar, a vector, or a row.
 bool is_row(const Graph& graph, const std::string& name) {
   const Tensor* constant = graph.constant(name);
   return constant && (constant->rank() <= 1 || (constant->rank() == 2 && constant->shape()[0] == 1));
 }
 
-/// The MatMul's place stays, empty, so that links stay good.
+/// The MatMul becomes an empty node, so that links stay valid.
 bool join(Graph& graph, const Links& links, std::size_t at) {
   if (!graph.nodes[at].is("MatMul")) return false;
   const Node product = graph.nodes[at];
@@ -128,7 +128,7 @@ bool join(Graph& graph, const Links& links, std::size_t at) {
   return true;
 }
 
-/// The parameters of a quantizer that have as many axes as its data move with it; smaller ones must be scalars.
+/// Transposes the parameters of a quantizer that have as many axes as its data; smaller ones must be scalars.
 bool move_into_quantizer(Graph& graph, Node& quantizer, const std::vector<std::int64_t>& perm) {
   for (std::size_t i = 0; i < quantizer.inputs.size(); ++i) {
     const Tensor* constant = constant_input(graph, quantizer, i);
@@ -143,7 +143,7 @@ bool move_into_quantizer(Graph& graph, Node& quantizer, const std::vector<std::i
   return true;
 }
 
-/// The place of what goes stays, empty, so that links stay good: `now[i]` makes what node i made.
+/// Removed nodes become empty ones, so that links stay valid: `now[i]` produces what node i did.
 bool fold_transpose(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::size_t at) {
   if (!graph.nodes[at].is("Transpose")) return false;
   const Node node = graph.nodes[at];

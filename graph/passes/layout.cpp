@@ -51,7 +51,7 @@ bool is_resize(const Graph& graph, const Node& node, std::size_t rank) {
   return given == 1;
 }
 
-/// A constant that holds a number for each axis, once or (Pad) twice.
+/// Reorders a constant with one number for each axis, or (Pad) two.
 void move_numbers(Graph& graph, Node& node, std::size_t i, std::size_t rank) {
   const Tensor* constant = constant_input(graph, node, i);
   if (!constant || constant->size() == 0) return;

@@ -1,4 +1,4 @@
-// Which nodes can work on channels-last values, and what they are called there. Internal to graph/passes.
+// Which nodes have channels-last forms, and their names. Internal to graph/passes.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,32 @@ namespace crumb::graph {
 std::vector<std::int64_t> to_channels_last(std::size_t rank);
 std::vector<std::int64_t> to_channels_first(std::size_t rank);
 
-/// Where an axis of a channels-first value (negative: from behind) is afterwards.
+/// Returns the channels-last axis of an axis of a channels-first value (negative: from the end).
 std::int64_t axis_channels_last(std::int64_t axis, std::size_t rank);
 
-/// The shape afterwards; of fewer than three axes, the same.
+/// Returns the channels-last shape; with fewer than three axes, the same shape.
 Shape channels_last_shape(const Shape& shape);
 
-/// The axes that values of this node's first output have, where these are three or four; 0 elsewhere.
+/// Returns the rank of this node's first output if it is three or four, else 0.
 std::size_t layout_rank(const Graph& graph, const Node& node);
 
-/// Conv, MaxPool and BatchNormalization that qonnx.custom_op.channels_last has: they want their data channels-last.
-/// GlobalMaxPool of a known size is a MaxPool.
+/// Whether qonnx.custom_op.channels_last has the node's operator, Conv, MaxPool or BatchNormalization, which
+/// takes channels-last data. GlobalMaxPool of a known size counts as a MaxPool.
 bool has_channels_last_form(const Graph& graph, const Node& node);
 
-/// What computes every element for itself, and what only its axes keep from doing so (Concat, Split, Pad, Resize,
-/// QuantizeLinear of channels): it takes the layout that it is given.
+/// Whether the node works in either layout: it computes each element alone, or would if its axes were changed
+/// (Concat, Split, Pad, Resize, QuantizeLinear with a scale per channel).
 bool follows_layout(const Graph& graph, const Node& node);
 
-/// The node, whose data are channels-last now, with its axes said anew. Precondition: follows_layout.
+/// Returns the node for channels-last data, with its axes changed. Precondition: follows_layout.
 Node with_axes_channels_last(Graph& graph, Node node, std::size_t rank);
 
-/// Whether input `i` is data or broadcasts to it, and so is moved with it; others are bit widths, sizes and the like.
+/// Whether input `i` is data or broadcasts to it, so that it changes its layout; others are bit widths, sizes
+/// and the like.
 bool moves_with_layout(const Node& node, std::size_t i);
 
-/// What computes every element for itself out of one that is no constant, by numbers that are the same for all: the
-/// value's order does not matter to it.
+/// Whether the node computes each element from one that is not constant, with the same numbers for all
+/// elements, so that their order does not matter.
 bool ignores_order(const Graph& graph, const Node& node);
 
 }  // namespace crumb::graph

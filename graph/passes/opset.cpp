@@ -19,10 +19,10 @@ void check_version(std::int64_t target) {
 
 struct Moved {
   Graph graph;
-  std::string misfits;  ///< empty: the graph is what was asked for
+  std::string misfits;  ///< empty: the graph has the requested operator set
 };
 
-/// Types and shapes are inferred.
+/// Precondition: types and shapes are inferred.
 Moved moved(Graph graph, std::int64_t target) {
   if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return needs_body(node, target); })) {
     graph = expand_for_opset(std::move(graph), target);

@@ -1,4 +1,4 @@
-// A graph in another version of ONNX's operator set.
+// Rewrites a graph for another version of ONNX's operator set.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace crumb::graph {
 
-/// Every ONNX node as operator set `target` writes it: attributes that became inputs, or were inputs and are
-/// attributes there, defaults that changed. What the graph computes stays the same to the bit. Other domains keep
-/// their versions. Throws Error naming every node that operator set `target` cannot say, and why.
+/// Returns the graph with every ONNX node as operator set `target` defines it: attributes that became inputs,
+/// inputs that were attributes, changed defaults. The graph computes the same bits. Other domains keep their
+/// versions. Throws Error, which names every node that operator set `target` cannot express, and why.
 Graph with_opset(Graph graph, std::int64_t target);
 
-/// The least operator set, at least `floor`, in which all of the graph can be said; a Failure names every node that the
-/// newest one cannot say, and why.
+/// Returns the least operator set, at least `floor`, that can express the whole graph. A Failure names every
+/// node that the newest one cannot express, and why.
 Result<std::int64_t> find_least_opset(const Graph& graph, std::int64_t floor);
 
-/// The same; throws where there is none.
+/// Returns the same; throws Error where there is none.
 std::int64_t least_opset(const Graph& graph, std::int64_t floor = 13);
 
 }  // namespace crumb::graph

@@ -1,4 +1,4 @@
-// Operators that an older operator set lacks, by simpler ones.
+// Writes operators that an older operator set lacks with simpler ones.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -19,10 +19,10 @@ using Ints = std::vector<std::int64_t>;
 using Attributes = std::map<std::string, Attribute>;
 
 constexpr std::int64_t kMostAxes = 64;
-constexpr int kMostRounds = 3;                             // operators within the bodies of others
-constexpr std::int64_t kMostMask = std::int64_t{1} << 24;  // bytes of all masks of triangles
+constexpr int kMostRounds = 3;                             // depth of operators within the bodies of others
+constexpr std::int64_t kMostMask = std::int64_t{1} << 24;  // bytes of all triangle masks together
 
-/// RMSNormalization as onnxruntime calls it, which ONNX does not.
+/// onnxruntime's name for RMSNormalization, which ONNX does not have.
 bool is_simplified(const Node& node) { return node.is("SimplifiedLayerNormalization"); }
 
 class BodyWriter {
@@ -69,7 +69,7 @@ class BodyWriter {
     return output;
   }
 
-  /// The last node that was added makes the node's output.
+  /// The last node added produces the node's output.
   bool end(const Node& node) {
     graph_.values.erase(made_.back().outputs[0]);
     made_.back().outputs[0] = node.outputs[0];
@@ -87,7 +87,7 @@ class BodyWriter {
                {value, add_constant(graph_, node.name + "_axes", Tensor::ints({count}, axes))});
   }
 
-  /// LayerNormalization, or without the mean RMSNormalization.
+  /// LayerNormalization, or RMSNormalization, which does not subtract the mean.
   bool layer_norm(const Node& node, bool centers) {
     for (std::size_t i = 1; i < node.outputs.size(); ++i) {
       if (node.has_output(i)) return false;
@@ -130,7 +130,7 @@ class BodyWriter {
     return end(node);
   }
 
-  /// A mask that is known takes the place of Trilu's rule.
+  /// A constant mask replaces Trilu.
   bool triangle(const Node& node) {
     const Value* x = graph_.find(node.inputs[0]);
     const Tensor* shift = constant_input(graph_, node, 1);
@@ -150,7 +150,8 @@ class BodyWriter {
     return end(node);
   }
 
-  /// The name of a constant of bools; nothing where it would be too large. The same for the same numbers.
+  /// Returns the name of a constant of bools; nothing where it would be too large. Equal arguments share one
+  /// constant.
   std::optional<std::string> triangle_mask(std::int64_t rows, std::int64_t columns, std::int64_t k,
                                            bool upper) {
     const auto [place, fresh] = masks_.try_emplace({rows, columns, k, upper});

@@ -1,4 +1,4 @@
-// Operators whose meaning, and not only whose spelling, changed from version to version.
+// Operators whose meaning, not only their form, changed from version to version.
 #include <algorithm>
 
 #include "graph/edit.h"
@@ -16,8 +16,8 @@ Tensor no_numbers() { return Tensor::floats({0}, {}); }
 
 }  // namespace
 
-/// Before 13 the input counts as a matrix: the axes before `axis`, and the others. The same where `axis` is the
-/// last one, or only sizes of 1 follow.
+/// Before 13 the input counts as a matrix: axes before `axis` are rows, the others columns. That is the same
+/// where `axis` is the last one, or only sizes of 1 follow.
 NodeMover::Why NodeMover::softmax(Node& node, std::int64_t from) {
   if (!crosses(from, 13)) return {};
   const Shape* shape = shape_of(node, 0);
@@ -94,7 +94,7 @@ NodeMover::Why NodeMover::upsample(Node& node, std::int64_t from) {
   return old_sampling(node);
 }
 
-/// What Upsample and Resize of operator set 10 do, said in the words of 11.
+/// Writes Upsample and Resize of operator set 10 as Resize of 11.
 NodeMover::Why NodeMover::old_sampling(Node& node) {
   node.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
   node.attributes["nearest_mode"] = std::string("floor");
@@ -102,8 +102,9 @@ NodeMover::Why NodeMover::old_sampling(Node& node) {
   return {};
 }
 
-/// Operator set 10 takes the nearest element that is not before the place on axes that shrink, and not behind it on axes that
-/// grow, later ones the same on all axes: the axes that shrink become a Resize of their own.
+/// Operator set 10 takes the nearest element that is not before the coordinate on axes that shrink, and not
+/// behind it on axes that grow. Later sets do the same on all axes: the axes that shrink become a Resize of
+/// their own.
 void NodeMover::old_nearest(Node& node) {
   if (node.text_or("mode", "nearest") != "nearest") return;
   const std::string scales = node.inputs.at(2);

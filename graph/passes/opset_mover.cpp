@@ -14,7 +14,7 @@ std::string computed(const char* what) {
   return std::string("computes its ") + what + ", which that version fixes";
 }
 
-/// One number as a constant of a float type; nothing for other types.
+/// Returns one number as a constant of a float type; nothing for other types.
 std::optional<Tensor> scalar_of(ElementType type, float value) {
   if (type == ElementType::kFloat || type == ElementType::kUnknown) return Tensor::scalar(value);
   if (type != ElementType::kDouble) return {};
@@ -108,7 +108,7 @@ NodeMover::Why NodeMover::attributes_fit(Node& node, std::int64_t from) const {
     if (schema_has_attribute(node.op, to_, name)) {
       ++entry;
     } else if (default_attribute(node.op, from, name) == value) {
-      entry = node.attributes.erase(entry);  // what it says goes without saying
+      entry = node.attributes.erase(entry);  // the target's default says the same
     } else {
       return "has the attribute '" + name + "', which operator set " + std::to_string(to_) + " does not know";
     }
@@ -313,7 +313,7 @@ NodeMover::Why NodeMover::split(Node& node, std::int64_t from) {
     node.attributes["num_outputs"] = static_cast<std::int64_t>(node.outputs.size());
   }
   if (down(from, 18) && !node.has_input(1)) {
-    // There the parts are equal, and here all but the last.
+    // In set 18 all parts but the last are equal, before it all are.
     const Shape* known = shape_of(node, 0);
     const auto rank = known ? static_cast<std::int64_t>(known->size()) : 0;
     std::int64_t axis = node.int_or("axis", 0);
@@ -388,7 +388,7 @@ NodeMover::Why NodeMover::reshape(Node& node, std::int64_t from) {
     if (!target || std::ranges::find(*target, 0) != target->end()) {
       return "has allowzero, which that version does not know";
     }
-    node.attributes.erase("allowzero");  // without a 0 it means nothing
+    node.attributes.erase("allowzero");  // without a 0 it has no effect
   }
   return down(from, 5) ? input_to_attribute(node, "shape", 1) : Why();
 }

@@ -14,11 +14,11 @@ namespace crumb::graph {
 
 class NodeMover {
  public:
-  /// Takes the nodes out of the graph, in which types and shapes are inferred.
+  /// Takes the nodes out of the graph. Precondition: types and shapes are inferred.
   NodeMover(Graph& graph, std::int64_t target);
 
-  /// Puts the nodes back, every one of ONNX's as operator set `target` writes it. Says which cannot, and why: "node
-  /// 'a' (Op) does this; node 'b' (Op) does that". Empty where all can.
+  /// Puts the nodes back, each of ONNX's as operator set `target` defines it. Returns the nodes that it
+  /// cannot express, and why: "node 'a' (Op) does this; node 'b' (Op) does that"; empty if there are none.
   std::string go();
 
  private:
@@ -32,7 +32,7 @@ class NodeMover {
   Why move(Node& node);
   Why rewrite(Node& node, std::int64_t from);
 
-  // What every operator needs: attributes that the target knows, as many inputs as it takes, of types that it takes.
+  // Checks of every operator: the target knows its attributes, takes as many inputs, and takes their types.
   Why attributes_fit(Node& node, std::int64_t from) const;
   Why inputs_fit(const Node& node) const;
   Why types_fit(const Node& node) const;
@@ -63,7 +63,7 @@ class NodeMover {
   Why grid_sample(Node& node, std::int64_t from);
   Why quantize_linear(Node& node, std::int64_t from);
 
-  // Small things that those are made of.
+  // Small steps of the functions above.
   std::string constant(const Node& node, const char* what, Tensor tensor);
   std::string ints(const Node& node, const char* what, const Ints& values);
   static void set_input(Node& node, std::size_t i, std::string value);
@@ -71,12 +71,12 @@ class NodeMover {
   void attribute_to_input(Node& node, const char* name, std::size_t i);
   Why input_to_attribute(Node& node, const char* name, std::size_t i);
   const Shape* shape_of(const Node& node, std::size_t i) const;
-  /// A new node before `node`, written for the target; the name of its output.
+  /// Adds a node before `node`, with the target's version. Returns the name of its output.
   std::string before(const Node& node, const char* op, std::vector<std::string> inputs,
                      std::map<std::string, Attribute> attributes = {});
-  /// A new value that `node` makes instead of its output, which a node made of it is to make: its name.
+  /// Gives `node` a new output, and returns its name; a node that takes it is to make the old output.
   std::string divert(Node& node, const char* what);
-  /// A new node behind `node`.
+  /// Adds a node behind `node`.
   void after(const Node& node, const char* op, std::vector<std::string> inputs, std::string output,
              std::map<std::string, Attribute> attributes = {});
   std::string name_for(const Node& node, const char* op);
@@ -87,12 +87,12 @@ class NodeMover {
   std::set<std::string> names_;
 };
 
-/// Operators that operator set `target` does not have, or understands otherwise, by simpler ones of the graph's own
-/// operator set (opset_bodies.cpp): as people write them where there is a usual way, else by the body that the
-/// standard gives. What has none stays. Types and shapes are inferred, before and after.
+/// Replaces operators that operator set `target` lacks, or defines otherwise, by simpler ones of the graph's
+/// own operator set (opset_bodies.cpp): in the usual form if there is one, else by the standard's body. An
+/// operator without a body stays. Types and shapes are inferred, before and after.
 Graph expand_for_opset(Graph graph, std::int64_t target);
 
-/// Whether expand_for_opset would look at the node.
+/// Whether expand_for_opset would replace the node.
 bool needs_body(const Node& node, std::int64_t target);
 
 }  // namespace crumb::graph

@@ -1,8 +1,8 @@
-// The passes: functions from graph to graph that change how it is written and not what it computes.
+// The passes: functions from graph to graph that change how a graph is written and not what it computes.
 //
-// A pass takes any sound graph, leaves what it does not understand alone, and gives a sound, sorted graph.
-// Those that fold arithmetic into constants compute in double and round once; everything else keeps every bit
-// of the outputs.
+// A pass takes any sound graph, leaves alone what it does not understand, and returns a sound, sorted graph.
+// Passes that fold arithmetic into constants compute in double and round once; everything else keeps every
+// bit of the outputs.
 #pragma once
 
 #include <span>
@@ -15,89 +15,90 @@
 
 namespace crumb::graph {
 
-/// Nodes whose inputs are all constants become constants, computed by the engine; Shape and Size of values
-/// with a static shape too. Quantizers (QONNX's, QuantizeLinear, DequantizeLinear) stay, because their bit
-/// width would be lost, and with them Transpose, Reshape and their like behind them; so do results that are
-/// more than 4 MB larger than what they are made of, and random numbers.
+/// Replaces nodes whose inputs are all constants by constants that the engine computes; also Shape and Size
+/// of values with a static shape. Keeps quantizers (QONNX's, QuantizeLinear, DequantizeLinear), because their
+/// bit width would be lost, and Transpose, Reshape and the like behind them; results more than 4 MB larger
+/// than their inputs; and random numbers.
 Graph fold_constants(Graph graph, const Engine& engine);
 
-/// Constant nodes become initializers, unless they are outputs of the graph.
+/// Replaces Constant nodes by initializers, unless they are outputs of the graph.
 Graph plain_constants(Graph graph);
 
-/// What fold_constants does, without an engine: float32 and int64 results of the operators that
-/// ConstantValues knows.
+/// Does what fold_constants does, without an engine: for float32 and int64 results of ConstantValues'
+/// operators.
 Graph fold_known(Graph graph);
 
-/// BatchNormalization in inference, behind a Conv, ConvTranspose, Gemm or MatMul whose weight is a constant
-/// that nobody else uses, goes into weight and bias.
+/// Folds a BatchNormalization in inference into the Conv, ConvTranspose, Gemm or MatMul in front of it, if
+/// the weight of that is a constant without other consumers.
 Graph fold_batch_norm(Graph graph);
 
-/// What a pass says of a node that it is for.
+/// What a pass reports about a node that it applies to.
 struct PassRemark {
   std::string node;
-  std::vector<std::string> changed;  ///< constants that took what the node had
-  std::string stays;                 ///< why the node stays as it is; empty where it changed
+  std::vector<std::string> changed;  ///< constants that absorbed the node's numbers
+  std::string stays;                 ///< why the node does not change; empty if it did
 };
 
-/// The gain of a RMSNormalization or LayerNormalization goes into the constant matrices behind it and becomes
-/// ones; the bias of the latter into theirs where all have one, else it is divided by the gain (fold_norms.h
-/// says which norms can). Constants keep their names where nobody else takes them. One remark for each norm.
+/// Folds the gain of a RMSNormalization or LayerNormalization into the constant matrices behind it; the gain
+/// becomes ones. The bias of a LayerNormalization goes into the biases behind the matrices if all have one,
+/// else it is divided by the gain (fold_norms.h says which norms fold). Constants without other consumers
+/// keep their names. Gives one remark for each norm.
 Graph fold_norms(Graph graph, std::vector<PassRemark>* remarks = nullptr);
 
-/// Gemm becomes MatMul and Add: a constant is transposed and scaled, anything else gets its Transpose and
+/// Replaces Gemm by MatMul and Add. Constants are transposed and scaled; other inputs get a Transpose and a
 /// Mul.
 Graph gemm_to_matmul(Graph graph);
 
-/// MatMul by a matrix, and the Add of a vector behind it, becomes Gemm where its input has two axes.
+/// Replaces MatMul by a matrix, and the Add of a vector behind it, by Gemm if the input has two axes.
 Graph matmul_to_gemm(Graph graph);
 
-/// The bias of a Conv or ConvTranspose becomes an Add of [1, C, 1, ...] behind it.
+/// Moves the bias of a Conv or ConvTranspose to an Add of [1, C, 1, ...] behind it.
 Graph extract_conv_bias(Graph graph);
 
-/// What changes nothing goes: Identity, Dropout in inference, Cast to the same type, Add and Sub of 0, Mul
-/// and Div by 1, Transpose, Reshape and Expand to what is there already, Concat and Sum of one. (Adding 0
-/// makes 0 of -0: that sign is all that can change.)
+/// Removes nodes that change nothing: Identity, Dropout in inference, Cast to the same type, Add and Sub of
+/// 0, Mul and Div by 1, Transpose, Reshape and Expand to the same shape, Concat and Sum of one input. (Adding
+/// 0 turns -0 into 0: only that sign can change.)
 Graph remove_identities(Graph graph);
 
-/// A Transpose of a constant, or of a quantized constant, goes into the constant (and the quantizer's
+/// Folds a Transpose of a constant, or of a quantized constant, into the constant (and the quantizer's
 /// parameters).
 Graph fold_transposes(Graph graph);
 
-/// Channels last, as hls4ml wants it: Conv, MaxPool, BatchNormalization (and GlobalMaxPool as a MaxPool) on
-/// three or four axes become those of qonnx.custom_op.channels_last, with weights [M, k..., C/group].
-/// Transposes move as far up and down as they can, through quantizers (whose scales are transposed),
-/// elementwise operators, Concat, Split, Pad and Resize; into constants; and through a Flatten into the
-/// weights of the MatMul or Gemm behind it. Where they can move no further they stay: around AveragePool,
-/// ConvTranspose and the like, which have no such form, and at inputs and outputs, whose layout stays. With
-/// `inputs_too` inputs that would be transposed are channels-last themselves.
+/// Converts to channels-last, which hls4ml requires: Conv, MaxPool, BatchNormalization (and GlobalMaxPool as
+/// a MaxPool) on three or four axes become those of qonnx.custom_op.channels_last, with weights [M, k...,
+/// C/group]. Transposes move up and down as far as they can: through quantizers (whose scales are
+/// transposed), elementwise operators, Concat, Split, Pad and Resize; into constants; and through a Flatten
+/// into the weights of the MatMul or Gemm behind it. They stay around AveragePool, ConvTranspose and the
+/// like, which have no such form, and at inputs and outputs, whose layout stays. With `inputs_too`, inputs
+/// that would be transposed become channels-last.
 Graph channels_last(Graph graph, bool inputs_too = false);
 
-/// LSTM, GRU and RNN over a number of steps that is known become cells of Gemm, Add, Sigmoid, Tanh and Mul,
-/// one for each step, whose weights have PyTorch's layout and, where they were captured, its names. What is
-/// unusual stays: activations of other kinds, peepholes, lengths of sequences, more than 4096 steps. Each
-/// cell's part says so in its metadata (recurrent_cell.h).
+/// Replaces LSTM, GRU and RNN with a known number of steps by one cell of Gemm, Add, Sigmoid, Tanh and Mul
+/// for each step. Weights have PyTorch's layout and, if they were captured, its names. Keeps layers with
+/// other activations, peepholes, sequence lengths, or more than 4096 steps. The metadata of a cell's nodes
+/// names their parts (recurrent_cell.h).
 Graph unroll_recurrent(Graph graph);
 
-/// Nodes are called `<Op>_<number>`, values `global_in`, `global_out`, `<Op>_<number>_out0`,
-/// `<Op>_<number>_param1`, as in QONNX's own tools; inputs and outputs keep their names where they begin with
-/// a letter and hold no odd character.
+/// Names nodes `<Op>_<number>`, and values `global_in`, `global_out`, `<Op>_<number>_out0`,
+/// `<Op>_<number>_param1`, as QONNX's own tools do. Inputs and outputs keep names that begin with a letter
+/// and have no unusual character.
 Graph readable_names(Graph graph);
 
-/// Nothing but the order of the nodes, and what no output needs goes.
+/// Sorts the nodes and removes what no output needs.
 Graph tidy(Graph graph);
 
 /// A pass by name.
 struct Pass {
   std::string_view name;
-  std::string_view what;                            ///< one line
-  Graph (*run)(Graph graph, const Engine* engine);  ///< an engine is given where `needs_engine`
+  std::string_view what;                            ///< one line of help
+  Graph (*run)(Graph graph, const Engine* engine);  ///< the engine is null unless `needs_engine`
   bool needs_engine = false;
-  /// The same with what it says of nodes; null where it says nothing.
+  /// Runs the pass and returns its remarks; null if the pass has none.
   Graph (*run_and_tell)(Graph graph, std::vector<PassRemark>* remarks) = nullptr;
 };
 std::span<const Pass> all_passes();
 
-/// Null where there is none of that name.
+/// Returns the pass of that name, or null.
 const Pass* find_pass(std::string_view name);
 
 }  // namespace crumb::graph

@@ -35,7 +35,7 @@ class NormPlanner {
     return fold;
   }
 
-  /// Sizes of a float32 constant; nothing where it is none.
+  /// Returns the sizes of a float32 constant; nothing where it is none.
   std::optional<std::vector<std::int64_t>> sizes(const std::string& name) const {
     if (const Tensor* tensor = graph_.constant(name)) {
       if (tensor->type() != ElementType::kFloat) return {};
@@ -46,7 +46,7 @@ class NormPlanner {
     return coded->second.shape();
   }
 
-  /// One number for each element of the last axis.
+  /// Whether the constant has one number for each element of the last axis.
   bool is_row(const std::string& name) const {
     const auto shape = sizes(name);
     return shape && !shape->empty() && shape->back() > 0 &&
@@ -79,7 +79,7 @@ class NormPlanner {
     return {};
   }
 
-  /// Whether a node gives the rows of its first input, whole, in another order or number.
+  /// Whether a node returns whole rows of its first input, possibly in another order or number.
   bool keeps_rows(const Node& node, const std::string& value) const {
     if (!node.has_input(0) || node.inputs[0] != value || !node.has_output(0)) return false;
     if (std::ranges::count(node.inputs, value) != 1) return false;
@@ -132,7 +132,7 @@ class NormPlanner {
     return {};
   }
 
-  /// Why a matrix cannot change; empty where all can.
+  /// Returns why a matrix cannot change; empty if all can.
   std::string shared_matrix(const NormFold& fold) const {
     for (const NormMatrix& matrix : fold.matrices) {
       if (links_.is_output(matrix.name)) return "its matrix '" + matrix.name + "' is an output of the graph";
@@ -148,8 +148,8 @@ class NormPlanner {
   const Graph& graph_;
   Links links_;
   CodedConstants coded_;
-  std::int64_t width_ = 0;          ///< of the norm that is looked at
-  std::set<std::size_t> products_;  ///< of its output
+  std::int64_t width_ = 0;          ///< of the current norm
+  std::set<std::size_t> products_;  ///< nodes that multiply its output
 };
 
 }  // namespace

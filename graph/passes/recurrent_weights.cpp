@@ -8,23 +8,23 @@
 namespace crumb::graph {
 namespace {
 
-/// The rows of one gate: rows of an initializer, seen as a matrix.
+/// The rows of one gate, in an initializer seen as a matrix.
 struct Block {
   std::string constant;
-  std::int64_t number = 0;  ///< which of the constant's blocks
+  std::int64_t number = 0;  ///< the index of this block in the constant
   bool operator==(const Block&) const = default;
 };
 using Blocks = std::vector<Block>;
 
-constexpr std::size_t kMostDepth = 64;  // between a parameter and the node that takes it
+constexpr std::size_t kMostDepth = 64;  // nodes between a parameter and the recurrent node
 
-/// `columns` of each row; 0: of a bias, whose rows are numbers.
+/// Finds gates in matrices of `columns`; 0: in a bias, whose rows are numbers.
 class BlockFinder {
  public:
   BlockFinder(const Graph& graph, const Links& links, std::int64_t units, std::int64_t columns)
       : graph_(graph), links_(links), units_(units), columns_(columns) {}
 
-  /// What a value consists of, gate by gate; nothing where it is made of other than whole gates.
+  /// Returns the gates of which a value consists; nothing where they are not whole gates.
   std::optional<Blocks> blocks_of(const std::string& value, std::size_t depth = 0) const {
     if (depth > kMostDepth) return std::nullopt;
     if (const Tensor* constant = graph_.constant(value)) return blocks_of_constant(value, *constant);
@@ -32,7 +32,7 @@ class BlockFinder {
     if (producer == Links::kNone) return std::nullopt;
     const Node& node = graph_.nodes[producer];
     if (node.is("Unsqueeze") || node.is("Squeeze")) {
-      // Only leading axes of one: the rows stay as they are.
+      // Only leading axes of size 1 change: the rows stay as they are.
       const auto before = graph_.shape_of(node.inputs[0]), after = graph_.shape_of(value);
       if (!before || !after || !same_behind_ones(*before, *after)) return std::nullopt;
       return blocks_of(node.inputs[0], depth + 1);
@@ -53,7 +53,7 @@ class BlockFinder {
 
   std::optional<Blocks> blocks_of_constant(const std::string& name, const Tensor& constant) const {
     if (constant.type() != ElementType::kFloat || constant.rank() == 0) return std::nullopt;
-    // [directions, rows, columns], [directions, rows], [rows, columns] or [rows]: rows of a matrix.
+    // [directions, rows, columns], [directions, rows], [rows, columns] and [rows] all are rows of a matrix.
     const std::vector<std::int64_t>& shape = constant.shape();
     if (columns_ > 0 && (shape.size() < 2 || shape.back() != columns_)) return std::nullopt;
     const std::int64_t rows = constant.size() / std::max<std::int64_t>(columns_, 1);
@@ -73,7 +73,7 @@ class BlockFinder {
     return all;
   }
 
-  /// Of parts of one size.
+  /// Handles a Split into equal parts.
   std::optional<Blocks> part_of(const Node& node, const std::string& value, std::size_t depth) const {
     const auto blocks = blocks_of(node.inputs[0], depth + 1);
     if (!blocks || blocks->size() % node.outputs.size() != 0) return std::nullopt;
@@ -93,7 +93,7 @@ class BlockFinder {
   std::int64_t units_, columns_;
 };
 
-/// Takes gates in PyTorch's order and gives the initializer that holds just them.
+/// Takes gates in PyTorch's order and returns the initializer with just them.
 class Gatherer {
  public:
   Gatherer(Graph& graph, std::int64_t units) : graph_(graph), units_(units) {}
@@ -125,7 +125,7 @@ class Gatherer {
   std::int64_t units_;
 };
 
-/// Of one direction's part of `blocks`, `gates` from `first` on, by PyTorch's order.
+/// Returns one direction's gates of `blocks`, from `first` on, in PyTorch's order.
 Blocks ordered(const Blocks& blocks, std::size_t first, const std::vector<std::size_t>& places) {
   Blocks made;
   for (const std::size_t place : places) made.push_back(blocks[first + place]);

@@ -11,19 +11,19 @@
 namespace crumb::graph {
 namespace {
 
-/// Every element of the constant is this number.
+/// Whether every element of the constant is this number.
 bool is_all(const Tensor* constant, float number) {
   if (!constant || info(constant->type()).kind == ElementKind::kComplex) return false;
   return std::ranges::all_of(constant->to_floats(), [&](float value) { return value == number; });
 }
 
-/// The shape of input `i` is static and that of the output.
+/// Whether input `i` has a static shape, equal to the output's.
 bool keeps_shape(const Graph& graph, const Node& node, std::size_t i) {
   const Value *in = graph.find(node.inputs[i]), *out = graph.find(node.outputs[0]);
   return in && out && in->is_static() && out->is_static() && in->shape == out->shape;
 }
 
-/// Which input the node's output is the same as; nothing where it does something.
+/// Returns the input that equals the node's output; nothing where the node has an effect.
 std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
   if (node.domain != kOnnxDomain || !node.has_input(0) || !node.has_output(0)) return {};
   const std::string& op = node.op;
@@ -69,9 +69,9 @@ Graph remove_identities(Graph graph) {
   graph = infer_shapes(sorted(std::move(graph)));
   const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end()),
       inputs(graph.inputs.begin(), graph.inputs.end());
-  // As bypass() in graph/edit.h, but for all nodes in one sweep.
-  std::map<std::string, std::string> same;     // values that go, and what they are the same as
-  std::map<std::string, std::string> renamed;  // values that take the name of an output, and that name
+  // Does what bypass() of graph/edit.h does, for all nodes in one sweep.
+  std::map<std::string, std::string> same;     // removed values, and the values that they equal
+  std::map<std::string, std::string> renamed;  // values that get the name of an output, and that name
   std::vector<Node> nodes;
   for (Node& node : graph.nodes) {
     for (std::string& input : node.inputs) {

@@ -1,4 +1,4 @@
-// Constants that passes multiply by numbers along one axis.
+// Multiplies constants by numbers along one axis, for passes.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace crumb::graph {
 
-/// How many elements lie between neighbours along an axis of a row-major tensor.
+/// Returns the distance, in elements, between neighbours along an axis of a row-major tensor.
 std::size_t stride_along(std::span<const std::int64_t> shape, std::size_t axis);
 
-/// float32 values times one factor for each index of the axis, each rounded once.
-/// Precondition: a float32 tensor that has this axis, with as many indices as there are factors.
+/// Multiplies float32 values by one factor for each index of the axis, and rounds each once. Precondition:
+/// the tensor is float32 and has as many indices on that axis as there are factors.
 Tensor scaled_along(const Tensor& tensor, std::size_t axis, const std::vector<double>& factors);
 
 }  // namespace crumb::graph

@@ -18,13 +18,12 @@ constexpr auto kFloatNumber = static_cast<std::int64_t>(ElementType::kFloat);
 /// Attributes whose number is an element type.
 constexpr auto kTypeAttributes = std::to_array<std::string_view>(
     {"to", "dtype", "output_datatype", "output_dtype", "stash_type", "softmax_precision", "precision"});
-constexpr std::int64_t kLeastUnread = 1
-                                      << 16;  // elements of a constant that is converted each time it is read
+constexpr std::int64_t kLeastUnread = 1 << 16;  // elements of a constant converted anew on every read
 
 std::vector<float> narrowed_floats(const Tensor& tensor) {
   std::vector<float> values = tensor.to_floats();
   if (tensor.type() != ElementType::kDouble) return values;
-  // A mask's lowest double is the lowest float32, not -inf, which times 0 is NaN.
+  // A mask's lowest double becomes the lowest float32, not -inf, which times 0 is NaN.
   constexpr float kMost = std::numeric_limits<float>::max();
   const auto bytes = tensor.bytes();
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -64,7 +63,7 @@ Node cast_node(Graph& graph, const std::string& from, const std::string& to, Ele
           .attributes = {{"to", static_cast<std::int64_t>(type)}}};
 }
 
-/// Of inputs and outputs that are to stay as they are: their types.
+/// Returns the types of inputs and outputs that keep them.
 std::map<std::string, ElementType> types_of(const Graph& graph, const std::vector<std::string>& names) {
   std::map<std::string, ElementType> types;
   for (const std::string& name : names) {
@@ -74,7 +73,7 @@ std::map<std::string, ElementType> types_of(const Graph& graph, const std::vecto
   return types;
 }
 
-/// The graph computes `name` in float32 under another name; the old one and its type stay where the graph ends.
+/// The graph computes `name` in float32 under a new name; inputs and outputs keep the old name and type.
 void keep_input(Graph& graph, const std::string& name, ElementType type) {
   Value inside = graph.values[name];
   graph.values[name].type = type;
@@ -85,7 +84,7 @@ void keep_input(Graph& graph, const std::string& name, ElementType type) {
 }
 
 void keep_output(Graph& graph, const std::string& name, ElementType type) {
-  if (std::ranges::find(graph.inputs, name) != graph.inputs.end()) return;  // keep_input kept it
+  if (std::ranges::find(graph.inputs, name) != graph.inputs.end()) return;  // keep_input() did it
   Value inside = graph.values[name];
   inside.annotations.clear();
   const std::string made = add_value(graph, name + "_float32", inside);
@@ -136,7 +135,7 @@ Graph to_float32(Graph graph, Ends ends) {
   for (auto& [name, value] : graph.values) {
     if (is_other_float(value.type)) value.type = ElementType::kFloat;
   }
-  graph = remove_identities(std::move(graph));  // Casts between types that are one now
+  graph = remove_identities(std::move(graph));  // Casts between types that are equal now
   for (const auto& [name, type] : inputs) keep_input(graph, name, type);
   for (const auto& [name, type] : outputs) keep_output(graph, name, type);
   return infer_shapes(tidy(std::move(graph)));

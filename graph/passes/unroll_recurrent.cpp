@@ -1,10 +1,10 @@
-// unroll_recurrent: every step of a recurrent layer as a cell of plain operators.
+// unroll_recurrent: writes every step of a recurrent layer as a cell of plain operators.
 //
 // The inputs' share of all sums is one Gemm over all steps. Then, step by step, with PyTorch's gates:
 //   LSTM  s = x_t + h R' + b;  c = sigmoid(f) c + sigmoid(i) tanh(g);  h = sigmoid(o) tanh(c)
-//   GRU   h += sigmoid(z) (n - h) written otherwise: h = n + z (h - n), n = tanh(x_n + sigmoid(r) (h R_n' + b_n))
+//   GRU   h = n + sigmoid(z) (h - n);  n = tanh(x_n + sigmoid(r) (h R_n' + b_n))
 //   RNN   h = tanh(x_t + h R' + b), or its relu
-// Where there is no initial state the first step leaves out what multiplies it.
+// Without an initial state the first step leaves out the products with it.
 #include <algorithm>
 #include <set>
 
@@ -18,15 +18,15 @@ namespace crumb::graph {
 namespace {
 
 constexpr std::int64_t kMostSteps = 4096;
-constexpr std::int64_t kLeastVersion = 7;  // operators broadcast, Reshape takes its shape as an input
+constexpr std::int64_t kLeastVersion = 7;  // operators broadcast, Reshape has its shape as an input
 
-/// Whether its activations are those that it has where none are named, and nothing else is unusual.
+/// Whether the node has its default activations and no unusual attribute or input.
 bool is_plain(const Node& node) {
   for (const char* unusual : {"clip", "activation_alpha", "activation_beta"}) {
     if (node.has(unusual)) return false;
   }
   if (node.int_or("input_forget", 0) != 0 || node.int_or("layout", 0) != 0) return false;
-  if (node.has_input(4) || node.has_input(7)) return false;  // lengths of sequences, peepholes
+  if (node.has_input(4) || node.has_input(7)) return false;  // sequence lengths, peepholes
   const std::string direction = node.text_or("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") return false;
   if (node.is("GRU") && node.int_or("linear_before_reset", 0) == 0) return false;
@@ -68,7 +68,7 @@ class Unroller {
   std::vector<Node> take() { return std::move(nodes_); }
 
  private:
-  // Nodes.
+  // Adds a node; returns its output.
 
   std::string add(const std::string& op, const std::string& name, std::vector<std::string> inputs,
                   const std::string& part, std::map<std::string, Attribute> attributes = {}) {
@@ -116,10 +116,10 @@ class Unroller {
     return add("Gemm", name, std::move(inputs), "product", {{"transB", std::int64_t{1}}});
   }
 
-  /// A name in this step.
+  /// Returns a name in this step.
   std::string at(const char* what) const { return cell_ + "." + std::to_string(step_) + "." + what; }
 
-  // One direction.
+  // Writes the cells of one direction.
 
   void run_direction(const DirectionWeights& weights, std::size_t d, std::size_t directions) {
     const bool backwards = d == 1 || layer_.text_or("direction", "forward") == "reverse";
@@ -142,7 +142,7 @@ class Unroller {
     sequence_ = reshaped(all, {steps_, 1, -1, units_}, "outputs");
   }
 
-  /// [batch, units] of a direction; "" where it starts with zeros.
+  /// Returns the initial state [batch, units] of a direction; "" where it is zeros.
   std::string initial(std::size_t input, const char* name, std::size_t d, std::size_t directions) {
     if (!layer_.has_input(input)) return "";
     const std::vector<std::string> parts =
@@ -158,7 +158,7 @@ class Unroller {
     hidden_ = add(given[0], at("hidden"), {sum}, "hidden");
   }
 
-  /// The inputs' share and that of the last hidden state.
+  /// Returns the sum of the inputs' share and the share of the last hidden state.
   std::string sum_of(const std::string& share, const DirectionWeights& weights) {
     if (!hidden_.empty()) {
       const std::string products = gemm(at("products"), hidden_, weights.hidden, weights.hidden_bias);
@@ -192,7 +192,8 @@ class Unroller {
       own = split(gemm(at("products"), hidden_, weights.hidden, weights.hidden_bias), at("hidden_gates"), 1,
                   3, "share");
     } else if (!weights.hidden_bias.empty()) {
-      // The bias alone, as large as a batch: a Split of the bias itself would be folded into constants of its own.
+      // The bias alone, broadcast to the batch: a Split of the bias itself would be folded into constants of
+      // its own.
       const std::string zero = add_constant(graph_, cell_ + ".zero", Tensor::scalar(0.0F));
       const std::string zeros = add("Mul", at("zeros"), {share, zero}, "");
       own = split(add("Add", at("products"), {zeros, weights.hidden_bias}, ""), at("hidden_gates"), 1, 3,
@@ -218,7 +219,7 @@ class Unroller {
     hidden_ = add("Add", at("hidden"), {n, kept}, "hidden");
   }
 
-  /// The parts of both directions as the layer's output.
+  /// Joins the parts of both directions as the layer's output.
   void finish(std::size_t output, const std::vector<std::string>& parts, std::int64_t axis) {
     if (!layer_.has_output(output)) return;
     nodes_.push_back({.name = graph_.unused_node_name(base_ + ".output_" + std::to_string(output)),
@@ -234,10 +235,10 @@ class Unroller {
   std::string base_, cell_;
   std::int64_t steps_, units_ = 0, inputs_ = 0, step_ = 0;
   std::vector<Node> nodes_;
-  std::string sequence_, hidden_, state_;  // of the direction
+  std::string sequence_, hidden_, state_;  // of the current direction
 };
 
-/// The number of steps, where it can be unrolled; else 0.
+/// Returns the number of steps if the layer can be unrolled, else 0.
 std::int64_t steps_of(const Graph& graph, const Node& node) {
   if (gate_places(node).empty() || node.inputs.size() < 3 || node.version < kLeastVersion || !is_plain(node))
     return 0;

@@ -4,12 +4,12 @@
 // quantizer behind it that rounds to nearest and so gives the same codes again:
 //
 //   integers         Quant, signed and narrow as the format is, bit width [], scale and zero point [] where
-//                    they are one number, else of full rank with ones on the axes along which they do not vary
+//                    they are one number, else of full rank with ones on the axes on which they do not vary
 //   half-integers    the same with the zero point -0.5
 //   binary           BipolarQuant
 //   minifloats       FloatQuant, its max_val the format's largest number
-//   scales of groups Quant on [M, K/g, g] (MatMul: [K/g, g, N]) and a Reshape to the weight's shape behind it;
-//                    where the groups do not divide K, a scale for each element
+//   scales of groups Quant on [M, K/g, g] (MatMul: [K/g, g, N]) and a Reshape to the weight's shape behind
+//                    it; where the groups do not divide K, a scale for each element
 //
 // A scale of 0 (a group of zeros) becomes 1, or for half-integers, which have no zero, the least float32;
 // both give zeros, too.
