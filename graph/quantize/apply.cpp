@@ -21,7 +21,7 @@
 namespace crumb::graph {
 namespace {
 
-/// QONNX's name for a rounding; the plan has no others.
+/// Returns QONNX's name of a rounding; plans have no others.
 std::string rounding_of(const QuantSpec& spec) {
   if (spec.round.rounding == Rounding::kHalfEven) return "ROUND";
   return upper_case(std::string(rounding_name(spec.round.rounding)));
@@ -44,7 +44,8 @@ void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
   }
 }
 
-/// Cut-off numbers count, up to where a bias keeps less than weights may (kLeastOfWeights); in 32 bits none may be.
+/// Numbers may be cut off as long as a bias keeps as much as weights must (kLeastOfWeights); in 32 bits none
+/// may be.
 void expect_to_fit(const PlannedBias& bias, const Tensor& values, const BiasValues& made,
                    const std::string& node) {
   if (made.saturated == 0) return;
@@ -71,7 +72,8 @@ void expect_to_fit(const PlannedBias& bias, const Tensor& values, const BiasValu
               ", or leave this layer as it is (--exclude)");
 }
 
-/// Weights get scales under which their biases fit. Throws Error where one does not, and too much of it would be cut off.
+/// Gives weights scales under which their biases fit. Throws Error where one does not, and too much of it
+/// would be cut off.
 std::vector<BiasUse> make_room(Graph& graph, const QuantPlan& plan,
                                const std::map<std::string, Tensor>& weights) {
   std::map<std::string, const PlannedConstant*> planned;
@@ -80,14 +82,14 @@ std::vector<BiasUse> make_room(Graph& graph, const QuantPlan& plan,
     const auto codes = graph.quantized.find(bias.weight);
     const Tensor* values = graph.constant(bias.value);
     const auto weight = planned.find(bias.weight);
-    const auto floats = weights.find(bias.weight);  // none of codes that training chose, which stay
+    const auto floats = weights.find(bias.weight);  // codes that training chose have no floats here, and stay
     if (codes == graph.quantized.end() || !values || floats == weights.end() || weight == planned.end() ||
         !weight->second->spec)
       continue;
     codes->second = with_room_for(codes->second, floats->second, *weight->second->spec, *values,
                                   plan.edges[bias.edge].scale, bias.bits);
   }
-  // Only now: several biases may have made the same weights' scales grow.
+  // Counted last: several biases may have enlarged the same weights' scales.
   std::vector<BiasUse> uses;
   for (const PlannedBias& bias : plan.biases) {
     const auto codes = graph.quantized.find(bias.weight);
@@ -133,7 +135,7 @@ void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge)
   std::ranges::move(nodes, std::back_inserter(graph.nodes));
 }
 
-/// The quantized bias, as a value.
+/// Adds the quantized bias; returns its value.
 std::string add_quantized_bias(Graph& graph, const QuantPlan& plan, const PlannedBias& bias) {
   const Tensor* old = graph.constant(bias.value);
   const auto weight = graph.quantized.find(bias.weight);
@@ -155,8 +157,9 @@ std::string add_quantized_bias(Graph& graph, const QuantPlan& plan, const Planne
   return name;
 }
 
-/// What is added at one scale everywhere becomes one value, for all who take it: the cells of a recurrent layer have
-/// one bias, and the first of them may add it without a product. What has several scales becomes a value for each.
+/// Gives a bias that all consumers add at one scale one value for all: the cells of a recurrent layer share a
+/// bias, and the first of them may add it without a product. A bias with several scales gets one value for
+/// each.
 void quantize_biases(Graph& graph, const QuantPlan& plan) {
   const auto like = [&](const PlannedBias& a, const PlannedBias& b) {
     return a.weight == b.weight && a.bits == b.bits && plan.edges[a.edge].scale == plan.edges[b.edge].scale;
@@ -184,8 +187,8 @@ void quantize_biases(Graph& graph, const QuantPlan& plan) {
   }
 }
 
-/// The scale of each run along the last axis: its largest magnitude over the largest code. Runs of zeros get one that is
-/// tiny, not 0, by which nothing can be divided.
+/// Computes the scale of each vector along the last axis: its largest magnitude over the largest code. Zero
+/// vectors get a tiny scale, not 0, which cannot divide.
 std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::string& wish,
                             std::vector<Node>& nodes) {
   constexpr float kLeast = 0x1p-100F;
@@ -297,7 +300,7 @@ BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, fl
 
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
   for (const auto& [name, numbers] : plan.settled) graph.initializers.at(name) = numbers;
-  std::map<std::string, Tensor> weights;  // of biases, in floats
+  std::map<std::string, Tensor> weights;  // float weights of biases
   for (const PlannedBias& bias : plan.biases)
     if (const Tensor* weight = graph.constant(bias.weight)) weights[bias.weight] = *weight;
   quantize_constants(graph, plan, options.threads);

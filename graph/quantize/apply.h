@@ -1,4 +1,4 @@
-// A plan carried out: constants become codes, edges and biases get quantizers.
+// Applies a plan: constants become codes, edges and biases get quantizers.
 #pragma once
 
 #include "graph/quantize/plan.h"
@@ -6,31 +6,34 @@
 namespace crumb::graph {
 
 struct ApplyOptions {
-  int threads = 0;                         ///< 0: those the machine has; never changes a code
-  std::vector<BiasUse>* biases = nullptr;  ///< null, or is filled: one for each of the plan's
+  int threads = 0;                         ///< 0: as many as the machine has; codes do not depend on it
+  std::vector<BiasUse>* biases = nullptr;  ///< if not null, receives one entry for each bias of the plan
 };
 
-/// Constants with a spec become Graph::quantized entries of the same name, with the codes that the plan has for them. An edge gets a quantizer of QONNX (Quant,
-/// BipolarQuant, FloatQuant) named after it, whose output all nodes take but those that ask only for its shape;
-/// outputs of the graph stay as they were. A bias becomes a float32 initializer that holds integers times its scale,
-/// and a Quant behind it; where it is beyond its bits, the scale of its channel's weights grows (bias_room.h). The plan was made for this graph, and every edge has a scale. Throws Error where a constant
-/// holds inf or NaN, and where a bias cannot be held: any number of one in 32 bits, or one of which less than kLeastOfWeights dB
-/// would be left in fewer.
+/// Applies the plan. Constants with a spec become Graph::quantized entries of the same name, with the plan's
+/// codes where it has them. An edge gets a quantizer of QONNX (Quant, BipolarQuant, FloatQuant) named after
+/// it, whose output replaces the value for all consumers but those that only read its shape; graph outputs
+/// stay as they were. A bias becomes a float32 initializer that holds integers times its scale, followed by a
+/// Quant; where it exceeds its bits, the scale of its channel's weights grows (bias_room.h). Preconditions:
+/// the plan was made for this graph, and every edge has a scale. Throws Error where a constant holds inf or
+/// NaN, and where a bias cannot be held: if any number exceeds 32 bits, or, with fewer bits, if a bias keeps
+/// less than kLeastOfWeights dB.
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options = {});
 
-/// The codes that the plan has for a constant, or those of rounding by its spec. Throws Error where the graph has no constant of
-/// that name, or it holds inf or NaN. Precondition: it has a spec.
+/// Returns the plan's codes for a constant, or those of rounding by its spec. Precondition: it has a spec.
+/// Throws Error where the graph has no constant of that name, or it holds inf or NaN.
 QuantizedConstant codes_of(const PlannedConstant& constant, const Graph& graph, int threads = 0);
 
-/// The quantizer of an edge, a node without a name, data and output; its other inputs are new initializers named after
-/// `wish`. It stands last: before it, where the spec is dynamic, nodes that compute its scale from edge.value.
+/// Returns the quantizer of an edge, a node without name, data and output; its other inputs are new
+/// initializers named after `wish`. It is the last node; if the spec is dynamic, nodes that compute its scale
+/// from edge.value precede it.
 std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish);
 
-/// A bias as it is quantized: (the values, the scale), the scale [] where it is one number, else of the bias's rank.
-/// A channel whose weights are all 0 gets a scale that its bias is a multiple of.
+/// A quantized bias: its values and scale. The scale has shape [] if it is one number, else the bias's rank.
+/// A channel whose weights are all 0 gets a scale of which its bias is a multiple.
 struct BiasValues {
   Tensor values, scale;
-  std::uint64_t saturated = 0;  ///< numbers beyond the bits
+  std::uint64_t saturated = 0;  ///< how many numbers exceed the bits
 };
 BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits);
 

@@ -10,12 +10,12 @@
 namespace crumb::graph {
 namespace {
 
-/// The scale that a row's weights need for each of its biases to fit; 0 where there is no bias.
+/// Returns the scale that a row's weights need for each of its biases to fit; 0 without bias.
 std::vector<float> needed_scales(std::span<const float> biases, std::size_t rows, float input_scale,
                                  int bits) {
   const double most = std::ldexp(1.0, bits - 1) - 1;
   constexpr double kBeyondRounding =
-      1 + 0x1p-20;  // of the float32 product of both scales, and of the quotient
+      1 + 0x1p-20;  // for the rounding of the float32 product of both scales, and of the quotient
   std::vector<float> needed(rows);
   for (std::size_t i = 0; i < biases.size(); ++i) {
     const double least =
@@ -39,7 +39,7 @@ QuantizedConstant with_room_for(const QuantizedConstant& codes, const Tensor& we
   std::vector<float> scales(rows);
   for (std::size_t row = 0; row < rows; ++row) scales[row] = decoder.scale(row);
   const std::vector<float> needed = needed_scales(bias.to_floats(), rows, input_scale, bits);
-  // A channel without weights has scale 0, and a bias there a scale of its own.
+  // A channel whose weights are zero has scale 0, and its bias a scale of its own.
   const auto lacks = [&](std::size_t row) { return scales[row] > 0 && needed[row] > scales[row]; };
   std::size_t row = 0;
   while (row < rows && !lacks(row)) ++row;
@@ -67,7 +67,7 @@ QuantizedConstant with_room_for(const QuantizedConstant& codes, const Tensor& we
     grows = true;
   }
   if (!grows) return codes;
-  // Values of codes under the scale that made them give the same codes again.
+  // Values of codes give the same codes again under the scale that made them.
   return {.tensor = std::make_shared<const QuantizedTensor>(
               quantize_with_scales(spec, made, codes.tensor->shape, {.scales = scales})),
           .axes = codes.axes};

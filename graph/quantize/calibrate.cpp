@@ -75,11 +75,11 @@ class Calibration {
 
   const Graph& graph_;
   QuantPlan& plan_;
-  std::map<std::string, std::vector<std::size_t>> edges_;  ///< several where specs are compared
+  std::map<std::string, std::vector<std::size_t>> edges_;  ///< several if specs are compared
   std::vector<EdgeStatistics> statistics_;
 };
 
-/// One scale for the edges of a group.
+/// Gives the edges of a group one scale.
 class Sharing {
  public:
   explicit Sharing(QuantPlan& plan) : plan_(plan) {}
@@ -102,7 +102,7 @@ class Sharing {
     for (const std::size_t i : members) plan_.edges[i].scale = most;
   }
 
-  /// One range for all: the least that each covers.
+  /// Gives all edges one range: the least that covers each of theirs.
   void share_range(const std::vector<std::size_t>& members) {
     float least = 0, greatest = 0;
     for (const std::size_t i : members) {

@@ -1,4 +1,4 @@
-// Scales of activations, from samples that run through the float network.
+// Finds scales of activations from samples that run through the float network.
 #pragma once
 
 #include <functional>
@@ -9,19 +9,22 @@
 
 namespace crumb::graph {
 
-/// Calls what it is given for each batch of samples: the inputs in the graph's order. The same batches each time.
+/// Calls its argument with each batch of samples, as inputs in the graph's order; the same batches on every
+/// call.
 using Batches = std::function<void(const std::function<void(const std::vector<Tensor>&)>&)>;
 
-/// Fills in scale, zero point and range of every edge that wants a constant scale: what its search finds (statistics.h); edges of one group get the
-/// largest scale among them, those with a zero point one range. An edge that sees nothing but zeros gets scale 1, and a
-/// note. Memory: that of the network for a batch, and at most 4 MB an edge. Throws Error where a value is inf or NaN
-/// (naming it), or a batch never reached an edge.
+/// Sets scale, zero point and range of every edge that needs a constant scale, as its search finds them
+/// (statistics.h). Edges of one group share their largest scale, with a zero point their joint range. An edge
+/// whose values are all zero gets scale 1, and a note. Memory: the network's for a batch, and at most 4 MB
+/// for an edge. Throws Error where a value, which it names, is inf or NaN, or where a batch never reached an
+/// edge.
 void calibrate(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan);
 
-/// The first half of it: each edge by itself, whatever its group. A value may stand there several times, with several specs.
+/// The first half: finds the scale of each edge alone, whatever its group. A value may have several edges
+/// with different specs.
 void find_scales(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan);
 
-/// The second: what groups share, and what follows from other edges.
+/// The second half: sets what groups share, and scales that follow from other edges.
 void share_scales(QuantPlan& plan);
 
 }  // namespace crumb::graph

@@ -17,7 +17,7 @@
 namespace crumb::graph {
 namespace {
 
-constexpr double kLittle = 0.2589;  // of noise: 1 dB more, 10^(1 / 10) - 1
+constexpr double kLittle = 0.2589;  // added noise: 1 dB, 10^(1 / 10) - 1
 constexpr double kEnough = 1e-4;    // noise over signal at 40 dB
 constexpr double kOfInputs = 1e-3;  // at 30 dB
 constexpr double kPoor = 1e-2;      // at 20 dB
@@ -26,7 +26,7 @@ constexpr float kFarApart = 2;      // scales
 constexpr double kWins = 0.7943;    // 10^(-1 / 10)
 constexpr std::int64_t kMostSamples = 8;
 
-/// What batches hold, and the first samples of them.
+/// How many samples batches hold, and the first of them.
 struct Samples {
   std::vector<Tensor> first;
   std::int64_t count = 0;
@@ -42,7 +42,7 @@ Samples look_at(const Graph& graph, const Batches& batches, std::int64_t most) {
   return samples;
 }
 
-/// Sums of squares: of values, and of what a quantizer changes of them.
+/// Returns the squared error of a quantizer, summed over values.
 double squared_error(const PlannedEdge& edge, std::span<const float> values) {
   const float shift = shift_of(edge.spec, edge.zero_point);
   const auto least = static_cast<float>(edge.spec.number->least_code(edge.spec.range));
@@ -56,7 +56,7 @@ double squared_error(const PlannedEdge& edge, std::span<const float> values) {
   return sum;
 }
 
-/// The twin with a zero point of an edge that stands for an unsigned spec.
+/// Returns the twin with a zero point of an edge with an unsigned spec.
 PlannedEdge with_zero_point(PlannedEdge edge) {
   if (edge.is_signed_twin) edge.spec.number = find_number_format("u" + std::string(edge.spec.number->name));
   edge.spec.range = edge.spec.number->default_range();
@@ -65,17 +65,17 @@ PlannedEdge with_zero_point(PlannedEdge edge) {
   return edge;
 }
 
-/// What edges cost alone, for as long as calibrating and comparing take.
+/// Measures what edges cost alone, for as long as calibrating and comparing take.
 class Measuring {
  public:
-  /// `samples`: that batches hold, of which each run takes `at_once`.
+  /// `samples`: how many batches hold; each run takes `at_once`.
   Measuring(const EdgeCosts& costs, std::int64_t samples, std::int64_t at_once)
       : costs_(costs),
         left_(std::max<double>(kRunsOfSamples * static_cast<double>(samples) /
                                    static_cast<double>(std::max<std::int64_t>(at_once, 1)),
                                kLeastRuns)) {}
 
-  /// Fills in what is known, or can be measured in what time is left.
+  /// Sets the cost if it is known, or can be measured in the remaining time.
   void measure(PlannedEdge& edge) {
     if (edge.truncation) return;
     const Key key{edge.value, edge.scale, edge.zero_point, edge.consumers};
@@ -101,7 +101,7 @@ class Measuring {
 
  private:
   using Key = std::tuple<std::string, float, float, std::set<std::string>>;
-  static constexpr double kRunsOfSamples = 3;  // calibrating runs each once, comparing twice
+  static constexpr double kRunsOfSamples = 3;  // calibrating runs each sample once, comparing twice
   static constexpr double kLeastRuns = 32;
 
   const EdgeCosts& costs_;
@@ -109,7 +109,7 @@ class Measuring {
   std::map<Key, double> known_;
 };
 
-/// The squared error of a quantizer's values over their squares; 0 for formats that are no integers.
+/// Returns a quantizer's squared error over the values' squares; 0 for formats other than integers.
 double lost_of(const PlannedEdge& edge, const Tensor& made) {
   if (!edge.has_own_scale() || edge.spec.number->grid != Grid::kInteger || !(edge.scale > 0)) return 0;
   const std::vector<float> values = made.to_floats();
@@ -156,9 +156,9 @@ class Chooser {
   }
 
  private:
-  using Key = std::pair<std::string, bool>;  // a value, and whether with a zero point
+  using Key = std::pair<std::string, bool>;  // a value, and whether it has a zero point
 
-  /// Of every edge by itself, and of its twin with a zero point where it may have one.
+  /// Finds the scale of every edge alone, and of its twin with a zero point if it may have one.
   void find_all_scales(const QuantPlan& plan) {
     QuantPlan probe = plan;
     const std::size_t count = plan.edges.size();
@@ -178,7 +178,7 @@ class Chooser {
     return producer != Links::kNone && cell_part(graph_.nodes[producer]).has_value();
   }
 
-  /// Integers of an unsigned spec without a zero point whose values nothing truncates.
+  /// Whether the spec is unsigned integers without a zero point and nothing truncates the values.
   bool may_have_zero_point(const QuantPlan& plan, const PlannedEdge& edge) const {
     const bool is_plain = edge.spec.number->grid == Grid::kInteger && edge.spec.zero == ZeroPoint::kNone &&
                           edge.has_own_scale() && (edge.is_signed_twin || !edge.spec.number->is_signed);
@@ -188,7 +188,7 @@ class Chooser {
                                 [](const PlannedEdge& other) { return other.truncation.has_value(); });
   }
 
-  /// The plan by the choices so far, calibrated.
+  /// Returns the plan of the choices so far, calibrated.
   QuantPlan planned() const {
     QuantPlan plan = plan_quantizers(graph_, recipe_, options_);
     for (PlannedEdge& edge : plan.edges) {
@@ -239,7 +239,8 @@ class Chooser {
                            });
   }
 
-  /// Concatenations whose scale is far from what values have by themselves that others take, too.
+  /// Quantizes concatenations behind if their scale is far from the own scale of a value with other
+  /// consumers.
   void keep_apart() {
     const QuantPlan shared = planned();
     for (const Node& node : graph_.nodes) {
@@ -258,9 +259,9 @@ class Chooser {
       find_all_scales(again);
   }
 
-  /// Quantizers that the network can do without.
+  /// A quantizer that the network can do without.
   struct Choice {
-    std::string value;  ///< of OptionalQuantizers; or an edge, for those who take it without need
+    std::string value;  ///< of OptionalQuantizers; or an edge, for consumers that take it without need
     enum class Kind { kInput, kNode, kOthers } kind = Kind::kNode;
     std::vector<PlannedEdge> edges;
     double cost = 0;
@@ -281,7 +282,7 @@ class Chooser {
       if (choice.kind != Choice::Kind::kInput) continue;
       const bool is_narrow = std::ranges::any_of(
           choice.edges, [](const PlannedEdge& edge) { return edge.spec.number->bits < 8; });
-      if (!is_narrow && choice.cost > std::max(noise, kOfInputs)) {  // fewer bits were asked for
+      if (!is_narrow && choice.cost > std::max(noise, kOfInputs)) {  // fewer bits were requested
         refuse(choice);
       } else {
         noise += choice.cost;
@@ -296,7 +297,8 @@ class Chooser {
     }
   }
 
-  /// Of all that is needed together. Where that is too much, and one value explains a good part of it, it stays in floats.
+  /// Returns the noise of all needed quantizers together. Where that is too much, and one value explains a
+  /// good part of it, that value stays float.
   double noise_of_needed(const EdgeCosts& costs, const QuantPlan& measured) {
     QuantPlan plan = planned();
     double noise = costs.of(plan.edges);
@@ -367,9 +369,9 @@ class Chooser {
   const Links links_;
   std::map<Key, PlannedEdge> fits_;
   std::vector<std::string> found_notes_;
-  std::map<std::string, double> lost_;  ///< of values, lost_of their quantizers
+  std::map<std::string, double> lost_;  ///< lost_of() the quantizers of values
   std::map<std::string, std::vector<float>>
-      values_;  ///< values of edges that may have a zero point, on the first samples
+      values_;  ///< on the first samples, of edges that may have a zero point
 };
 
 }  // namespace

@@ -1,18 +1,21 @@
-// Where quantizers of activations stand, and which of them have a zero point, as samples say.
+// Decides by samples where quantizers of activations go, and which of them have a zero point.
 //
-// Of quantizers that a network can do without (OptionalQuantizers), and of those who take a quantized value without need, each is
-// measured alone (edge_costs.h). R is the noise over signal of the outputs with all that is needed.
-//   - An input of the graph stays in floats where it costs more than R and more than 30 dB allow (10^-3); not in fewer than
-//     8 bits, which somebody asked for.
-//   - Where less than 20 dB would be left, what a product takes in stays in floats, too: the value that costs most alone, as long as that is a
-//     quarter of the noise, and of a quarter of the values at most. Not what a rule names, nor in fewer than 8 bits.
-//   - Residual sums, average pools and takers without need: the cheapest of them are quantized, as many as cost together a quarter
-//     of R (1 dB), or whatever leaves 40 dB.
-//   - What a concatenation joins shares its scale. Where that is more than twice what a value has by itself that others take
-//     too, the result is quantized in place of what it joins.
+// Of quantizers that a network can do without (OptionalQuantizers), and of consumers that take a quantized
+// value without need, each is measured alone (edge_costs.h). R is the noise over signal of the outputs with
+// all that is needed.
+//   - An input of the graph stays float if its quantizer costs more than R and more than 10^-3 (30 dB), but
+//     not in fewer than 8 bits, which somebody requested.
+//   - If less than 20 dB would remain, inputs of products stay float, too: the value that costs most alone,
+//     as long as that is a quarter of the noise, and a quarter of the values at most. Not values that a rule
+//     names, nor in fewer than 8 bits.
+//   - Of residual sums, average pools and consumers without need the cheapest are quantized: as many as cost
+//     together a quarter of R (1 dB), or as leave 40 dB.
+//   - The inputs of a concatenation share its scale. If that is more than twice the own scale of a value with
+//     other consumers, the result is quantized instead of the inputs.
 //
-// A value that may be negative has the signed twin of an unsigned spec, or a zero point: what loses less of the values, by 1 dB at
-// least. Those that share a scale have it together. Cells of recurrent layers have none.
+// A value that may be negative gets the signed twin of an unsigned spec, or a zero point: whichever loses
+// less of the values, by 1 dB at least. Edges that share a scale decide together. Cells of recurrent layers
+// have no zero point.
 #pragma once
 
 #include "graph/engine.h"
@@ -21,13 +24,13 @@
 
 namespace crumb::graph {
 
-/// A calibrated plan; `options` by which plan_quantizers makes it again. Where nothing may be chosen (Placement::kEverywhere), plan
-/// and calibrate() alone. Throws what these two throw.
+/// Returns a calibrated plan; plan_quantizers makes it again with `options`. Where there is no choice
+/// (Placement::kEverywhere), that is the plan with calibrate(). Throws what these two throw.
 QuantPlan choose_by_samples(const Graph& graph, const Recipe& recipe, PlanOptions& options,
                             const Engine& engine, const Batches& batches);
 
-/// Fills in what each edge costs alone. Measured on the first samples, for as long as calibrating and comparing take, those first
-/// that lose most of their values; what is left has no cost.
+/// Sets the cost of each edge alone. Measures on the first samples, for as long as calibrating and comparing
+/// take, in the order of the share of their values that edges lose; the remaining edges get no cost.
 void measure_costs(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan);
 
 }  // namespace crumb::graph

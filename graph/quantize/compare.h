@@ -1,4 +1,5 @@
-// What quantizing a graph did to its outputs, and how much its activation quantizers cut off.
+// Compares the outputs of a graph before and after quantizing, and counts values that activation quantizers
+// cut off.
 #pragma once
 
 #include <optional>
@@ -12,16 +13,20 @@ namespace crumb::graph {
 
 struct OutputAgreement {
   std::string output;
-  Distortion distortion;  ///< where one of the two is not finite, of no meaning
+  Distortion distortion;  ///< without meaning if either output is not finite
   std::uint64_t values = 0, not_finite = 0, not_finite_before = 0;
-  /// Of outputs with two axes: rows whose largest element is at the same place (the first, of equal ones), over rows.
+  /// For outputs with two axes: the share of rows whose largest element has the same index (the first, if
+  /// several are equal).
   std::optional<double> top1;
 
-  bool is_finite() const { return not_finite + not_finite_before == 0; }  ///< both were, everywhere
+  bool is_finite() const {
+    return not_finite + not_finite_before == 0;
+  }  ///< both outputs are finite
+     ///< everywhere
 };
 
 struct EdgeUse {
-  std::uint64_t values = 0, saturated = 0;  ///< those beyond the quantizer's codes
+  std::uint64_t values = 0, saturated = 0;  ///< values beyond the quantizer's codes
 
   double share_saturated() const {
     return values == 0 ? 0 : static_cast<double>(saturated) / static_cast<double>(values);
@@ -29,17 +34,16 @@ struct EdgeUse {
 };
 
 struct GraphComparison {
-  std::vector<OutputAgreement> outputs;  ///< float32 ones whose size stays
-  std::vector<std::string>
-      reshaped;                ///< outputs whose shape depends on values, and is another with quantized ones
-  std::vector<EdgeUse> edges;  ///< as in the plan
+  std::vector<OutputAgreement> outputs;  ///< float32 outputs whose shape did not change
+  std::vector<std::string> reshaped;     ///< outputs whose shape depends on values and changed
+  std::vector<EdgeUse> edges;            ///< as in the plan
 };
 
 struct CompareOptions {
-  bool takes_codes = false;  ///< the engine executes Graph::quantized constants
+  bool takes_codes = false;  ///< the engine can execute constants of Graph::quantized
 };
 
-/// Runs both on the same samples. `quantized` is what apply() made of the plan.
+/// Runs both graphs on the same samples. `quantized` is the result of apply() with the plan.
 GraphComparison compare(const Graph& original, const Graph& quantized, const QuantPlan& plan,
                         const Engine& engine, const Batches& batches, const CompareOptions& options = {});
 

@@ -94,8 +94,7 @@ class EdgeCosts::Network {
     return {found.begin(), found.end()};
   }
 
-  /// With the nodes that make what an engine did not show: values that no input decides may be made before a
-  /// run.
+  /// Adds the nodes that produce what an engine did not show: it may compute constant values before a run.
   std::vector<std::size_t> with_unseen(const std::vector<std::size_t>& behind) const {
     std::set<std::size_t> found(behind.begin(), behind.end());
     std::vector<std::size_t> open = behind;
@@ -110,7 +109,7 @@ class EdgeCosts::Network {
     return {found.begin(), found.end()};
   }
 
-  /// The nodes behind edges as a graph whose inputs are what they take from others.
+  /// Returns the nodes behind edges as a graph whose inputs are the values that they take from other nodes.
   Graph behind(const std::vector<PlannedEdge>& edges, std::vector<Tensor>& inputs) const {
     Graph part{.opsets = graph_.opsets};
     std::set<std::string> made, taken;
@@ -143,7 +142,7 @@ class EdgeCosts::Network {
   const Engine& engine_;
   const std::vector<Tensor> inputs_;
   const Links links_;
-  std::map<std::string, Tensor> values_;  ///< empty where they are too many
+  std::map<std::string, Tensor> values_;  ///< empty if they are too large
   std::map<std::string, std::vector<float>> expected_;
 };
 

@@ -1,9 +1,9 @@
-// What quantizers of activations cost the outputs of a network, each alone, measured on a few samples.
+// Measures on a few samples what each activation quantizer alone costs the outputs of a network.
 //
-// The float network runs once and its values are kept. For quantizers on some values, nothing but the nodes behind these runs
-// again, from what was kept. A cost is noise over signal, sum (y - y')^2 / sum y^2 of an output y and y' with the quantizers, of
-// the output where it is largest: 10^(-SQNR / 10). Costs of quantizers that stand at different places add up, roughly: what they
-// change is small and goes different ways.
+// The float network runs once and its values are kept. For quantizers on some values only the nodes behind
+// these run again, from the kept values. A cost is noise over signal, sum (y - y')^2 / sum y^2 of an output y
+// and y' with the quantizers, the largest over the outputs: 10^(-SQNR / 10). Costs of quantizers at different
+// edges add up, roughly: their errors are small and uncorrelated.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,26 @@
 
 namespace crumb::graph {
 
-/// The first samples of a batch, at most so many, as a graph takes them: all of the batch where it cannot be cut.
+/// Returns the first samples of a batch, at most `most`, as a graph takes them; all of the batch if it cannot
+/// be split.
 std::vector<Tensor> first_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most);
 
 class EdgeCosts {
  public:
-  /// Runs the network on one set of inputs. `see`: is shown every float32 value on the way, or empty. Values are kept as long as
-  /// they take no more than kMostBytes; of larger networks every cost is a whole run. Graph and engine must outlive this.
+  /// Runs the network on one set of inputs. `see`, if not empty, is called with every float32 value. Values
+  /// are kept if they take no more than kMostBytes together; in larger networks every cost takes a whole run.
+  /// Graph and engine must outlive this.
   EdgeCosts(const Graph& graph, const Engine& engine, std::vector<Tensor> inputs,
             const std::function<void(const std::string& value, const Tensor& made)>& see = {});
   ~EdgeCosts();
 
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
-  /// Of quantizers together: calibrated edges of a plan for this graph, none of which is a truncation. Infinite where an output
-  /// is no longer finite, or has another shape.
+  /// Returns the joint cost of quantizers: calibrated edges of a plan for this graph, none of them a
+  /// truncation. Infinite where an output is no longer finite, or has another shape.
   double of(const std::vector<PlannedEdge>& edges) const;
 
-  /// The share of the network's nodes that `of` runs: how long it takes, compared to a run of the network.
+  /// Returns the share of the network's nodes that of() runs, an estimate of its time in runs of the network.
   double share_of(const std::vector<PlannedEdge>& edges) const;
 
  private:

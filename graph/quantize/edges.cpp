@@ -19,38 +19,38 @@ bool is_quantized_already(const Node& node) {
          node.is("MultiThreshold", kQonnxDomain);
 }
 
-/// All gates of a recurrent cell are quantized as one, before they are split.
+/// Whether the node splits the gates of a recurrent cell, which are quantized as one before.
 bool splits_gates(const Node& node) {
   const auto part = cell_part(node);
   return part && part->part == "gates";
 }
 
-/// Sums and states inside of a recurrent cell, which go into sigmoid and tanh, or from step to step: tables of 256
-/// entries, and registers that drift in fewer bits.
+/// Whether it is a sum or state inside a recurrent cell, which goes into sigmoid and tanh, or from step to
+/// step: tables of 256 entries, and registers that drift in fewer bits.
 bool is_wide(const CellPart& part) {
   static constexpr std::string_view kWide[] = {"sum", "share", "state", "change"};
   return std::ranges::find(kWide, part.part) != std::end(kWide);
 }
 
-/// A rule that names a part of a cell is about what that gives; one that names its products, about what they take in, as
-/// elsewhere.
+/// Whether rules for the node concern its output: a rule for a part of a cell does, one for a cell's products
+/// concerns their inputs, as elsewhere.
 bool is_ruled_by_output(const Node& node) { return cell_part(node) && !is_matrix_product(node); }
 
 constexpr const char* kWideNumber = "int8";
 
-/// A value that somebody wants quantized.
+/// A value that a node takes quantized.
 struct Wanted {
   QuantSpec spec;
   int rule = -1;
-  bool as_given = false;  ///< whatever its sign
+  bool as_given = false;  ///< with any sign
   std::string by;
-  std::set<std::string> others;     ///< specs that others want
-  std::set<std::string> consumers;  ///< of one scale for each token
-  std::set<std::string> names;      ///< of nodes that want it
-  std::set<std::string> takers;     ///< first outputs of those on whose ways somebody wants it quantized
+  std::set<std::string> others;     ///< other requested specs
+  std::set<std::string> consumers;  ///< consumers with one scale for each token
+  std::set<std::string> names;      ///< of nodes that take it quantized
+  std::set<std::string> takers;     ///< first outputs of its consumers on the way to such nodes
 };
 
-/// Sets of things that share something, by union and find.
+/// Sets of indices with something in common, by union-find.
 class Groups {
  public:
   explicit Groups(std::size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), 0); }
@@ -98,7 +98,7 @@ class EdgePlanner {
   }
 
  private:
-  /// What stands beside a product takes what the product takes.
+  /// The first node of a branch takes the product's input as the product does.
   void take_beside() {
     for (const std::string& value : options_.choices.for_takers_alone)
       if (const auto found = wanted_.find(value); found != wanted_.end())
@@ -147,12 +147,12 @@ class EdgePlanner {
 
   static bool multiplies(const Node& node) { return is_any(node, trait::kMultiplies | trait::kRecurrent); }
 
-  /// Whether integers are of use to a node for which no rule asks.
+  /// Whether integers are useful to a node that no rule names.
   bool is_wanted(std::size_t index) {
     const Node& node = graph_.nodes[index];
     if (cell_part(node)) return true;
     if (multiplies(node)) return !roles_.is_of_spectrum(index);
-    if (node.is("Concat")) return false;  // what its result goes into asks for it
+    if (node.is("Concat")) return false;  // the consumers of its result request it
     if (is_any(node, trait::kAdds) && !roles_.is_residual_sum(index)) return false;
     return !options_.choices.in_floats.contains(node.outputs[0]) && roles_.passes_integers_on(index);
   }
@@ -171,12 +171,12 @@ class EdgePlanner {
     return input != rules_.inputs.end() && input->second.rule >= ruled.rule;
   }
 
-  /// Inputs of the graph have a field of their own.
+  /// Graph inputs have a field of their own.
   const RuledActivations& rule_for(const std::string& value, const RuledActivations& ruled) const {
     return is_ruled_as_input(value, ruled) ? rules_.inputs.at(value) : ruled;
   }
 
-  /// Whether it will be quantized.
+  /// Requests a quantizer; returns whether there will be one.
   bool want(const std::string& value, const RuledActivations& ruled, const Node& by,
             const std::set<std::string>& takers) {
     const RuledActivations& rule = rule_for(value, ruled);
@@ -206,7 +206,7 @@ class EdgePlanner {
     held->edges[value].insert(takers.begin(), takers.end());
   }
 
-  /// Where the node takes it: what moves elements would make other tokens of it.
+  /// Quantizes at the node itself: nodes that move elements would change which vectors are tokens.
   void want_tokens(std::size_t index, std::size_t input, const RuledActivations& rule) {
     const Node& node = graph_.nodes[index];
     if (!takes_tokens(graph_, node, input, constants_)) {
@@ -237,7 +237,7 @@ class EdgePlanner {
     held.others.insert(wanted.spec.to_string());
   }
 
-  /// A rule for an operator that takes in nothing of its own is about what it gives.
+  /// A rule for an operator without inputs to quantize concerns its output.
   void want_outputs(std::size_t index) {
     if (beside_.nodes.contains(index)) return;
     const Node& node = graph_.nodes[index];
@@ -341,7 +341,7 @@ class EdgePlanner {
         groups.join(first, found->second);
       }
     }
-    // A cell's part has one scale in all steps.
+    // A part of a cell has one scale in all steps.
     std::map<std::string, std::size_t> firsts;
     for (std::size_t i = 0; i < edges.size(); ++i) {
       const auto part = cell_part_of(edges[i].value);
@@ -409,7 +409,8 @@ class EdgePlanner {
 Sources sources_of(const Graph& graph, const Links& links, const Constants& constants,
                    const std::string& value, const std::set<std::string>& behind, const std::string& taker) {
   Sources sources;
-  std::vector<std::pair<std::string, std::string>> open = {{value, taker}};  // with the node that takes it
+  std::vector<std::pair<std::string, std::string>> open = {
+      {value, taker}};  // values, and nodes that take them
   std::set<std::string> seen;
   while (!open.empty()) {
     const auto [next, by] = std::move(open.back());

@@ -1,4 +1,4 @@
-// From what operators take in to where quantizers stand. Internal to graph/quantize.
+// Finds where the quantizers of operators' inputs go. Internal to graph/quantize.
 #pragma once
 
 #include <map>
@@ -11,22 +11,23 @@
 
 namespace crumb::graph {
 
-/// Where the quantizers of one input of a node stand.
+/// The values to quantize for one input of a node.
 struct Sources {
   std::vector<std::string> values;
-  bool joined = false;  ///< by a Concat on the way: they share a scale
-  /// Of each value, first outputs of the nodes that take it on the way.
+  bool joined = false;  ///< by a Concat, so that they share a scale
+  /// For each value, the first outputs of its consumers on the way to the node.
   std::map<std::string, std::set<std::string>> takers = {};
 };
 
-/// Walks up from an input of a node, whose first output is `taker`, through what only moves elements. Nothing for constants and
-/// values that have a quantizer. `behind`: outputs of concatenations that are quantized behind them.
+/// Walks up from an input of a node, whose first output is `taker`, through nodes that only move elements.
+/// Returns nothing for constants and values that have a quantizer. `behind`: outputs of concatenations that
+/// are quantized themselves.
 Sources sources_of(const Graph& graph, const Links& links, const Constants& constants,
                    const std::string& value, const std::set<std::string>& behind = {},
                    const std::string& taker = "");
 
-/// The edges of a plan, groups numbered from 0, and what of them may be left out; what was decided against somebody's wish goes
-/// to the plan's notes.
+/// Sets the edges of a plan, with groups numbered from 0, and which of them are optional. Decisions against a
+/// request become notes of the plan.
 void plan_edges(const Graph& graph, const Links& links, const Constants& constants, const RuledGraph& rules,
                 const Recipe& recipe, const PlanOptions& options, QuantPlan& plan);
 

@@ -19,7 +19,7 @@ bool keeps_cache(const Node& node) {
          node.has_output(kPresentKey) && node.has_output(kPresentValue);
 }
 
-/// Of what an Attention node keeps, whose shape is [batch, heads, places, size].
+/// Returns the head size of a cached value of an Attention node, of shape [batch, heads, positions, size].
 std::int64_t head_size(const Graph& graph, const Node& node, std::size_t past) {
   for (const std::string& value : {node.inputs[past], node.outputs[past - kPastKey + kPresentKey]}) {
     const auto shape = graph.shape_of(value);
@@ -29,7 +29,8 @@ std::int64_t head_size(const Graph& graph, const Node& node, std::size_t past) {
   throw Error(text_of(node) + ": nothing says how large its heads are");
 }
 
-/// Row-major, of a size that is a power of two: the sign is that of how many bits row and column share.
+/// Returns the matrix, row-major, of a size that is a power of two: the sign is the parity of the bits that
+/// row and column share.
 Tensor hadamard(std::int64_t size) {
   std::vector<float> values;
   const auto entry = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
@@ -43,7 +44,8 @@ class Inserter {
  public:
   Inserter(Graph& graph, const QuantSpec& spec) : graph_(graph), links_(graph), spec_(spec) {}
 
-  /// The node with quantizers before its keys and values, and with what rotates heads around it, in their order.
+  /// Returns the node with quantizers in front of its keys and values, and with the nodes that rotate heads,
+  /// in order.
   std::vector<Node> around(Node node) {
     nodes_.clear();
     if (spec_.rotate) node.inputs[kQuery] = rotated(node, kQuery, head_size(graph_, node, kPastKey));
@@ -75,7 +77,8 @@ class Inserter {
     graph_.values[node.inputs[input]] = *graph_.find(from);
   }
 
-  /// Heads are an axis of their own: [batch, heads, places, size] and not [batch, places, heads * size].
+  /// Whether heads have an axis of their own: [batch, heads, positions, size], not [batch, positions, heads *
+  /// size].
   bool has_heads_apart(const Node& node, const std::string& value) const {
     const auto rank = graph_.rank_of(value);
     if (rank && (*rank == 3 || *rank == 4)) return *rank == 4;
@@ -93,7 +96,7 @@ class Inserter {
     return {0, 0, -1};
   }
 
-  /// What an input is when its heads, of this size, are multiplied by the Hadamard matrix.
+  /// Returns an input with its heads, of this size, multiplied by the Hadamard matrix.
   std::string rotated(const Node& node, std::size_t input, std::int64_t size) {
     const std::string& from = node.inputs[input];
     const std::string made = product(node, from, from, size);
@@ -101,7 +104,7 @@ class Inserter {
     return made;
   }
 
-  /// The node, and what makes of its output what it was.
+  /// Adds the node, and the nodes that rotate its output back.
   void rotate_back(Node node) {
     const std::string output = node.outputs[0];
     const std::int64_t size = head_size(graph_, node, kPastValue);

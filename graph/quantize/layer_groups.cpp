@@ -9,14 +9,14 @@
 namespace crumb::graph {
 namespace {
 
-/// What a node, or a table, has: the smallest thing that units are made of.
+/// The weights of one node, or a table: the smallest part of a unit.
 struct Piece {
   std::set<std::string> constants;
   std::vector<WeightedNode> nodes;
   std::set<std::string> sources;
 };
 
-/// Puts together what has something in common, in the order of the first of each.
+/// Joins parts with common names, in the order of the first part of each.
 template <class Part, class Names, class Join>
 std::vector<Part> joined(std::vector<Part> parts, const Names& names, const Join& join) {
   std::vector<Part> made;

@@ -1,5 +1,5 @@
-// Which layers of a network can have formats of their own for weights and for what they take in, and which share them: a value has
-// one quantizer for all who take it (plan.h), and a weight one format for all.
+// Which layers of a network can have their own formats of weights and inputs, and which share them: a value
+// has one quantizer for all consumers (plan.h), and a weight one format for all nodes.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace crumb::graph {
 /// A node that multiplies by weights.
 struct WeightedNode {
   std::size_t node = 0;
-  std::string input;  ///< what it takes beside its weights, the first of them; "" where nothing flows
+  std::string input;  ///< the first input that is not a weight; "" if all are constant
   std::vector<std::string>
-      sources;  ///< values where the quantizers of that stand; empty: it has them already
+      sources;  ///< the values at which that input is quantized; empty: it has quantizers already
 };
 
-/// Weights that have one format: those of one node, and of all nodes that share some of them. Tables that rows are picked from
-/// have no nodes.
+/// Weights that have one format: those of one node, and of all nodes that share some of them. Tables that
+/// rows are gathered from have no nodes.
 struct FormatUnit {
   std::set<std::string> constants;
   std::vector<WeightedNode> nodes;
@@ -32,10 +32,10 @@ struct LayerGroup {
   std::set<std::string> sources;
 };
 
-/// Of the plan's weights that become codes, in the graph's order, groups by their first node.
+/// Returns the groups of the plan's weights that become codes, in the graph's order by their first node.
 std::vector<LayerGroup> layer_groups(const Graph& graph, const QuantPlan& plan);
 
-/// Those of a plan's edges that stand between a node and what it takes.
+/// Returns the plan's edges that quantize a node's inputs.
 std::vector<const PlannedEdge*> edges_before(const WeightedNode& node, const QuantPlan& plan);
 
 }  // namespace crumb::graph

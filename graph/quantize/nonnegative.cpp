@@ -20,7 +20,7 @@ bool has_no_sign(ElementType type) {
   return info(type).kind == ElementKind::kBool || info(type).kind == ElementKind::kUnsigned;
 }
 
-/// The number that an input is, or that stands as an attribute in older operator sets; NaN where it is none.
+/// Returns the number that an input is, or an attribute in older operator sets; NaN where there is none.
 float parameter(const Graph& graph, const Node& node, std::size_t input, const std::string& attribute) {
   if (const Tensor* constant = constant_input(graph, node, input); constant && constant->size() == 1)
     return constant->to_floats()[0];
@@ -58,7 +58,8 @@ class Signs {
     return true;
   }
 
-  /// Whatever its inputs are: squares, what is cut off below, and the larger of something and what is not below 0.
+  /// Whether no input can make it negative: squares, values clipped from below, and the larger of a value and
+  /// one that is not below 0.
   bool cannot_be_below_0(const Node& node) {
     if (node.is("Mul")) return node.inputs.at(0) == node.inputs.at(1);
     if (node.is("Clip")) return parameter(graph_, node, 1, "min") >= 0;
@@ -73,7 +74,7 @@ class Signs {
     return known ? known->type : ElementType::kUnknown;
   }
 
-  /// Axes, sizes and the like, which stand as integers behind data that are none.
+  /// Whether the input is axes, sizes and the like: integers where the data is float.
   bool is_setting(const Node& node, std::size_t input) const {
     return input > 0 && is_integer(type_of(node.inputs[input])) && is_float(type_of(node.inputs[0]));
   }

@@ -19,7 +19,7 @@ bool is_float(const Graph& graph, const std::string& value) {
   return known && known->type == ElementType::kFloat;
 }
 
-/// Of what is not constant among a node's inputs, the float32 values.
+/// Returns the inputs of a node that are float32 and not constant.
 std::vector<std::size_t> changing_floats(const Graph& graph, const Node& node, const Constants& constants) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -47,8 +47,9 @@ bool pads_with_zero(const Graph& graph, const Node& node) {
   return value && value->size() == 1 && value->to_floats()[0] == 0;
 }
 
-/// Einsum's constant operand, of two: an output axis is a label that the other has not and the result has; of several the longest,
-/// which has the most scales. None where it has no such label, or labels that are not single axes.
+/// Returns Einsum's constant operand, of two. Its output axis is a label that the result has and the other
+/// operand does not; of several labels the longest, which gives the most scales. None where it has no such
+/// label, or labels that are not single axes.
 std::vector<WeightInput> equation_weights(const Graph& graph, const Node& node, const Constants& constants) {
   std::string equation = node.text_or("equation", "");
   std::erase(equation, ' ');
@@ -78,7 +79,7 @@ std::vector<WeightInput> equation_weights(const Graph& graph, const Node& node, 
   return {{.input = at, .output_axis = *longest}};
 }
 
-/// Whether what flows decides which rows of input 0 a node gives.
+/// Whether a computed value selects which rows of input 0 a node returns.
 bool picks_rows(const Graph& graph, const Node& node, const Constants& constants) {
   const auto flows = [&](std::size_t i) { return node.has_input(i) && !constants.contains(node.inputs[i]); };
   if (node.is("Gather")) return flows(1) && node.int_or("axis", 0) == 0;
@@ -87,7 +88,7 @@ bool picks_rows(const Graph& graph, const Node& node, const Constants& constants
   return axes && axes->to_ints() == std::vector<std::int64_t>{0};
 }
 
-/// Inside of a recurrent cell: what sigmoid and tanh take in, and what gates are multiplied with. Sums stay sums.
+/// In a recurrent cell: the inputs of sigmoid and tanh, and the factors of gates. Sums stay sums.
 ActivationInputs cell_inputs(const Node& node, std::vector<std::size_t> floats) {
   const auto part = cell_part(node);
   const bool takes = is_any(node, trait::kOfCells) || (node.is("Sub") && part->part == "change");

@@ -43,7 +43,8 @@ class BiasPlanner {
     const std::string weight = node.inputs[weights[0].input];
     const auto spec = specs_.find(weight);
     const std::string value = graph_.nodes[bias->node].inputs[bias->input];
-    if (spec == specs_.end() || specs_.contains(value)) return;  // its layer stays, or a rule gave it a spec
+    if (spec == specs_.end() || specs_.contains(value))
+      return;  // its layer stays float, or a rule gave it a spec
     const std::string data = node.inputs[weights[0].input == 0 ? 1 : 0];
     const Sources sources = sources_of(graph_, links_, constants_, data, options_.choices.in_floats);
     if (const auto tokens = edges_.find(data);
@@ -127,7 +128,7 @@ std::vector<PlannedConstant> planned_constants(const Graph& graph, const RuledGr
   return planned;
 }
 
-/// Operators that are left alone although a recipe might be thought to mean them.
+/// Notes operators that are not quantized although a recipe seems to mean them.
 void note_left(const Graph& graph, const Constants& constants, QuantPlan& plan) {
   std::set<std::string> types;
   for (const Node& node : graph.nodes) {
@@ -148,7 +149,7 @@ void note_left(const Graph& graph, const Constants& constants, QuantPlan& plan) 
   }
 }
 
-/// Folding gives a weight a name of its own; where the old one is free, it is the weight's again, so that recipes find
+/// Folding gives a weight a new name; if the old one is free, the weight gets it back, so that recipes match
 /// it.
 Graph with_old_names(Graph graph, const std::string& suffix) {
   drop_unused(graph);

@@ -13,7 +13,7 @@ bool moves_or_picks(const Graph& graph, const Node& node) {
   return is_any(node, trait::kPicks) || moves_elements(graph, node);
 }
 
-/// Statistics: one number for many. Logarithms of sums and their like reduce too.
+/// Statistics: one number for many. ReduceLogSum and the like reduce, too.
 bool reduces(const Node& node) { return node.op.starts_with("Reduce") && node.domain.empty(); }
 
 }  // namespace
@@ -71,7 +71,8 @@ bool Roles::is_of_spectrum(std::size_t node) {
   return ends_in_spectrum(graph_.nodes[node].outputs[0], seen);
 }
 
-/// What every way from the inputs of the graph to a value leads through, as far back as elements are computed one by one.
+/// Returns the values that every path from the graph inputs to a value passes through, as far back as
+/// elements are computed one by one.
 const std::set<std::string>& Roles::dominators(const std::string& value) {
   if (const auto found = dominators_.find(value); found != dominators_.end()) return found->second;
   std::set<std::string> all;
@@ -99,7 +100,7 @@ bool Roles::is_square(const Node& node) const {
   return power && power->size() == 1 && std::fmod(power->to_floats()[0], 2.0F) == 0;
 }
 
-/// The node that made a value before it was moved.
+/// Returns the node that computed a value before it was moved.
 std::size_t Roles::made_by(std::string value) const {
   for (;;) {
     const std::size_t producer = links_.producer(value);
@@ -126,7 +127,8 @@ bool Roles::only_constants_beside(const Node& node) const {
          }) == 1;
 }
 
-/// Whether squares are added up, or their root or logarithm is taken: as an activation function they are multiplied again.
+/// Whether squares are summed, or their root or logarithm is taken: an activation function multiplies them
+/// again.
 bool Roles::is_summed_up(const std::string& value) const {
   return std::ranges::all_of(links_.consumers(value), [&](std::size_t index) {
     const Node& node = graph_.nodes[index];

@@ -1,5 +1,5 @@
-// What sums, concatenations and products are part of, by what their nodes compute: whether integers are of use there.
-// Internal to graph/quantize.
+// Finds what sums, concatenations and products belong to, from what their nodes compute, and so whether
+// integers are useful there. Internal to graph/quantize.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,28 @@ namespace crumb::graph {
 
 class Roles {
  public:
-  /// `in_floats`: first outputs of nodes that are known to take none.
+  /// `in_floats`: first outputs of nodes that are known to take no integers.
   Roles(const Graph& graph, const Links& links, const Constants& constants,
         const std::set<std::string>& in_floats = {});
 
-  /// Whether a node that multiplies by no weights takes integers that integers come of: a residual sum, a concatenation, an
-  /// average pool whose results reach a product, or another such node, through nothing but Relu, Clip and what moves elements.
+  /// Whether a node without weights takes integers and passes them on: a residual sum, a concatenation, or an
+  /// average pool whose results reach a product, or another such node, through nothing but Relu, Clip and
+  /// nodes that move elements.
   bool passes_integers_on(std::size_t node);
 
-  /// Whether a node that adds values of one shape joins what was computed apart, as residual additions do. Not so:
-  ///   - functions of one value, element by element: both operands depend on nothing else (x + .04 x^3, PReLU from two Relus);
-  ///   - sums of products of elements or of their squares: powers of a spectrum, rotations, gates (z h + (1 - z) n), variances;
-  ///   - what is taken from a value, or added to it, because of its own mean or maximum.
+  /// Whether a node adds values of one shape that were computed separately, as residual additions do. These
+  /// do not:
+  ///   - functions of one value, element by element: both operands depend on nothing else (x + .04 x^3, PReLU
+  ///     from two Relus);
+  ///   - sums of products of elements or of their squares: powers of a spectrum, rotations, gates (z h + (1 -
+  ///     z) n), variances;
+  ///   - what is subtracted from a value, or added to it, because of its own mean or maximum.
   bool is_residual_sum(std::size_t node);
 
-  /// Whether a product is the transform of a spectrum: all that takes its results adds up their squares or takes their
-  /// logarithms, perhaps after parts of them were picked, put together, scaled by constants or added to each other (a fast Fourier
-  /// transform), or went through other products with weights (filters in front of it).
+  /// Whether a product is the transform of a spectrum: all consumers of its results sum their squares or take
+  /// their logarithms, perhaps after parts of them were gathered, concatenated, scaled by constants or added
+  /// to each other (a fast Fourier transform), or passed through other products with weights (filters in
+  /// front of it).
   bool is_of_spectrum(std::size_t node);
 
  private:

@@ -72,7 +72,7 @@ class ConstantRules {
     if (constant.role != RuledConstant::Role::kOther) {
       if (constant.axes != MatrixAxes(weight.output_axis, weight.stack_axes)) two_axes_[name] = node;
       if (weight.is_embedding)
-        constant.role = RuledConstant::Role::kEmbedding;  // also where it is the head, too
+        constant.role = RuledConstant::Role::kEmbedding;  // also if it is the head, too
       return;
     }
     constant.role = weight.is_embedding ? RuledConstant::Role::kEmbedding : RuledConstant::Role::kWeight;
@@ -116,31 +116,31 @@ class ConstantRules {
                       std::size_t i) { return set_activations(by, result_.inputs.at(graph_.inputs[i])); }});
   }
 
-  /// Whether the rule says something of activations.
+  /// Sets what the rule says about activations; returns whether it says anything.
   static bool set_activations(const RuleReached& by, RuledActivations& activations) {
     const Rule& rule = by.rule;
     if (!rule.activations && !rule.skips()) return false;
-    if (!rule.match.role.empty() && !rule.activations) return false;  // it is about tensors
+    if (!rule.match.role.empty() && !rule.activations) return false;  // the rule is about tensors
     activations = {.spec = rule.activations ? *rule.activations : SpecOrKeep{},
                    .rule = by.number,
                    .skips = rule.skips()};
     return true;
   }
 
-  /// Whether the rule says something of a constant.
+  /// Sets what the rule says about a constant; returns whether it says anything.
   static bool say(const RuleReached& by, RuledConstant& constant) {
     const Rule& rule = by.rule;
-    if (!rule.leaves_weights) constant.learned_bits = false;  // the rule says the width
+    if (!rule.leaves_weights) constant.learned_bits = false;  // the rule gives the width
     const bool is_trained = set_training(rule, constant);
     if (rule.leaves_weights) return is_trained;
     constant.spec = rule.weights;
-    if (rule.skips()) constant.prune.reset();  // it stays as it is
+    if (rule.skips()) constant.prune.reset();  // the weight stays as it is
     constant.kept_because = rule.weights ? "" : "excluded by " + by.who;
     return true;
   }
 
-  /// Whether the rule says how this weight is trained. Registers add up products: tables have none,
-  /// and are not pruned.
+  /// Sets how this weight is trained; returns whether the rule says so. Only products have accumulators:
+  /// tables have none, and are not pruned.
   static bool set_training(const Rule& rule, RuledConstant& constant) {
     const bool adds_up = constant.role == RuledConstant::Role::kWeight;
     if (rule.accumulator && adds_up) constant.accumulator = *rule.accumulator;
@@ -174,7 +174,7 @@ class ConstantRules {
   const std::set<std::string>& left_out_;
   RuledGraph result_;
   std::map<std::string, std::vector<std::size_t>> users_;  // of values, by index of node
-  std::map<std::string, std::size_t> two_axes_;            // constants, and the node that wants another axis
+  std::map<std::string, std::size_t> two_axes_;            // constants, and the node that needs another axis
 };
 
 }  // namespace

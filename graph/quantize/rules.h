@@ -1,4 +1,4 @@
-// What a recipe says of each constant and each operator of a graph: its fields by what nodes do with a
+// Applies a recipe to each constant and each operator of a graph: first its fields, by what nodes do with a
 // constant, then its rules (quant/recipe/rule_reach.h).
 #pragma once
 
@@ -19,11 +19,11 @@ struct RuledConstant {
   enum class Role { kWeight, kEmbedding, kOther };
   Role role = Role::kOther;
   std::size_t node = 0;  ///< the first that takes it
-  MatrixAxes axes;       ///< the first of others
+  MatrixAxes axes;       ///< as its first consumer takes it
   SpecOrKeep spec;
-  std::string kept_because;  ///< where it stays
+  std::string kept_because;  ///< why the constant is not quantized
 
-  // For training; of weights that are quantized, and pruning of all weights that no rule skips.
+  // For training: of weights that are quantized; pruning of all weights that no rule skips.
   std::optional<AccumulatorGoal> accumulator;
   WeightScales scales = WeightScales::kLearned;
   std::optional<PruneGoal> prune;
@@ -33,8 +33,8 @@ struct RuledConstant {
 /// What the recipe says of the activations of one operator, or of one input of the graph.
 struct RuledActivations {
   SpecOrKeep spec;
-  int rule = -1;       ///< the number of the rule that says so; -1: the recipe's own field
-  bool skips = false;  ///< it stays as it is, weights too
+  int rule = -1;       ///< the number of the rule that set the spec; -1: the recipe's own field
+  bool skips = false;  ///< the operator stays as it is, with its weights
 };
 
 struct RuledGraph {
@@ -43,10 +43,10 @@ struct RuledGraph {
   std::map<std::string, RuledActivations> inputs;  ///< of the graph
 };
 
-/// Throws usage Error for a pattern that reaches nothing, unless its rule is optional; Error where a constant is taken
-/// along two axes and its spec has one scale for each channel, and where a spec does not fit a constant's shape (all
-/// of them in one message). `left_out`: tensors of the model's file that the graph does not take; a rule may
-/// name them alone.
+/// Throws usage Error for a pattern that matches nothing, unless its rule is optional. Throws Error where a
+/// constant with one scale for each channel has two different output axes, and where specs do not fit shapes
+/// of constants (all of them in one message). `left_out`: tensors of the model's file that the graph does not
+/// use; a rule may match these alone.
 RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe,
                        const std::set<std::string>& left_out = {});
 

@@ -13,9 +13,9 @@ namespace crumb::graph {
 namespace {
 
 constexpr float kMomentum = 0.1F;
-constexpr unsigned kBinShift = 15;  // of a float's bits: sign, exponent and 8 bits of mantissa stay
+constexpr unsigned kBinShift = 15;  // of a float's bits: sign, exponent and 8 bits of mantissa remain
 
-/// Bits that are ordered as the floats are.
+/// Returns bits in the order of the floats.
 std::uint32_t ordered_bits(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
@@ -25,7 +25,7 @@ float from_ordered_bits(std::uint32_t bits) {
   return std::bit_cast<float>(bits >> 31 != 0 ? bits & 0x7FFFFFFFU : ~bits);
 }
 
-/// The 0-based place of 1-based sorted position floor(p / 100 * n + 0.5), at least the first.
+/// Returns the 0-based index in sorted order of the 1-based index floor(p / 100 * n + 0.5), at least 1.
 std::uint64_t place_of(std::uint64_t count, double p) {
   const auto n = static_cast<double>(count);
   return static_cast<std::uint64_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
@@ -39,8 +39,8 @@ ScaleAndZero search_of(const QuantSpec& spec, std::span<const float> values) {
   return {.scale = fit.scale, .zero_point = fit.zero};
 }
 
-/// Where scales are powers of two, the nearest one may clip a third of the range that was asked for. mse weighs
-/// that itself; the others get the least one that covers it.
+/// With power-of-two scales, the nearest one may clip a third of the range. The mse search takes that into
+/// account; the other searches get the least scale that covers the range.
 ScaleAndZero fit_of(const QuantSpec& spec, std::span<const float> values) {
   if (spec.scale != ScaleFormat::kE8M0 || spec.search == Search::kMse) return search_of(spec, values);
   QuantSpec exact = spec;
@@ -70,7 +70,7 @@ bool saturates(const QuantSpec& spec, float scale, float zero_point, float x) {
   const NumberFormat& number = *spec.number;
   if (number.grid == Grid::kBinary) return false;
   if (number.grid == Grid::kMinifloat) {
-    // As for integers, what rounds to the largest value is not cut off: half a step beyond it is.
+    // As for integers, a value that rounds to the largest one is not cut off: one half a step beyond it is.
     const float largest = number.largest_value(spec.range);
     return std::fabs(x / scale) >= largest + std::ldexp(0.5F, std::ilogb(largest) - number.mantissa_bits);
   }
@@ -173,7 +173,7 @@ ScaleAndZero EdgeStatistics::fit_counts() const {
 }
 
 float EdgeStatistics::magnitude_at(std::uint64_t place) const {
-  std::map<std::uint32_t, std::uint64_t> counts;  // by magnitude
+  std::map<std::uint32_t, std::uint64_t> counts;  // keyed by magnitude
   for (std::uint32_t upper = 0; upper < kPages; ++upper) {
     const Page* page = pages_[upper].get();
     for (std::uint32_t lower = 0; page && lower < page->size(); ++lower) {
@@ -204,7 +204,7 @@ float EdgeStatistics::value_at(std::uint64_t place) const {
       }
       const std::uint32_t first = (upper << 8 | lower) << kBinShift;
       const std::uint32_t last = first | ((1U << kBinShift) - 1);
-      const bool is_negative = first >> 31 == 0;  // the end that is farther from 0
+      const bool is_negative = first >> 31 == 0;  // starts at the end that is farther from 0
       return std::clamp(from_ordered_bits(is_negative ? first : last), least_, greatest_);
     }
   }

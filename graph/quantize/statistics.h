@@ -1,15 +1,15 @@
-// What calibration remembers of the values of one edge, in bounded memory, and the scale that follows.
+// What calibration keeps of the values of one edge, in bounded memory, and the scale that follows.
 //
 //   absmax      the largest magnitude seen
-//   percentile  as for weights (quant/search/scale_search.h); exact while no more than kSample values were seen, then
-//               from counts of values by their sign, exponent and upper 8 bits of mantissa: at most 0.4 % too large
-//   mse         as for weights, the best of 36 factors, over kSample values or, of more, over a sample that a
-//               hash of their positions chooses, with the least and the greatest value in it
-//   ema         a moving average over batches: the first batch's largest magnitude, then 0.9 of what it is and
-//               0.1 of the next batch's
+//   percentile  as for weights (quant/search/scale_search.h); exact for up to kSample values, for more from
+//               counts of values by sign, exponent and upper 8 bits of mantissa: at most 0.4 % too large
+//   mse         as for weights, the best of 36 factors, over kSample values; of more values over a sample that
+//               a hash of their positions selects, with the least and the greatest value in it
+//   ema         a moving average over batches: the first batch's largest magnitude, then 0.9 of what it is
+//               and 0.1 of the next batch's
 //
-// With a zero point, least and greatest value stand in place of the magnitude. The order of values decides nothing but
-// the sample and the moving average, and threads decide nothing.
+// With a zero point, the least and the greatest value replace the magnitude. Only the sample and the moving
+// average depend on the order of values, and nothing on the number of threads.
 #pragma once
 
 #include <array>
@@ -23,14 +23,15 @@
 namespace crumb::graph {
 
 struct ScaleAndZero {
-  float scale = 0;  ///< 0: nothing but zeros was seen
+  float scale = 0;  ///< 0: all values were zero
   float zero_point = 0;
 };
 
-/// The scale and zero point of one quantizer on [least, greatest], both finite, by the rule of absmax.
+/// Returns the scale and zero point of one quantizer on [least, greatest], both finite, by the rule of
+/// absmax.
 ScaleAndZero scale_for(const QuantSpec& spec, float least, float greatest);
 
-/// What is added to x / scale and taken from codes again: the zero point, -0.5 for half-integers.
+/// Returns what is added to x / scale and subtracted from codes: the zero point, -0.5 for half-integers.
 float shift_of(const QuantSpec& spec, float zero_point);
 
 /// Whether x is beyond the codes.
@@ -42,11 +43,11 @@ class EdgeStatistics {
 
   explicit EdgeStatistics(const QuantSpec& spec) : spec_(spec), pages_(kPages) {}
 
-  /// The values of a batch.
+  /// Adds the values of a batch.
   void add(std::span<const float> values);
 
   std::uint64_t count() const { return count_; }
-  std::uint64_t not_finite() const { return not_finite_; }  ///< of them; they are left out
+  std::uint64_t not_finite() const { return not_finite_; }  ///< of these values; they are left out
   float least() const { return least_; }
   float greatest() const { return greatest_; }
 

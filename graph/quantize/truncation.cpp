@@ -16,7 +16,7 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-/// Values of a window, or why that is not one number.
+/// Returns how many values a window has, or why that is not one number.
 Result<std::int64_t> window_size(const Graph& graph, const Node& node) {
   if (node.is("AveragePool")) {
     const Ints pads = node.ints_or("pads", {});
@@ -45,7 +45,7 @@ Result<std::int64_t> window_size(const Graph& graph, const Node& node) {
   return size.ok() && size.value() > 0 ? size : Result<std::int64_t>(Failure{"its window has no values"});
 }
 
-/// Integers of one constant scale that means 0 by the code 0.
+/// Whether codes are integers of one constant scale in which the code 0 is the number 0.
 bool has_plain_integers(const QuantSpec& spec) {
   return spec.number->grid == Grid::kInteger && spec.zero == ZeroPoint::kNone && !spec.is_dynamic();
 }
@@ -56,7 +56,7 @@ class TruncationPlanner {
                     std::vector<PlannedEdge>& edges)
       : graph_(graph), links_(links), constants_(constants), edges_(edges) {}
 
-  /// Numbers as the input has them: of its sign, its zero the code 0.
+  /// Returns the number format of the truncated result: of the input's sign, with the code 0 for 0.
   const NumberFormat* number_of(const PlannedEdge& edge, const Truncation& how) const {
     const bool is_signed = edges_[how.input].spec.number->is_signed;
     return find_number_format((is_signed ? "int" : "uint") + std::to_string(edge.spec.number->bits));
@@ -101,7 +101,7 @@ class TruncationPlanner {
   const std::vector<PlannedEdge>& edges_;
 };
 
-/// A pool that says all of its window, as FINN reads it; a global one gets a kernel.
+/// Writes all attributes of the pool's window, which FINN requires; a global pool gets a kernel.
 void write_window(Graph& graph, const std::string& made) {
   const auto pool = std::ranges::find_if(
       graph.nodes, [&](const Node& node) { return node.has_output(0) && node.outputs[0] == made; });
@@ -117,7 +117,7 @@ void write_window(Graph& graph, const std::string& made) {
   const std::size_t axes = pool->ints_or("kernel_shape", {}).size();
   pool->attributes.emplace("strides", Ints(axes, 1));
   pool->attributes.emplace("pads", Ints(2 * axes, 0));
-  pool->attributes.erase("auto_pad");  // NOTSET, or VALID, which pads nothing either
+  pool->attributes.erase("auto_pad");  // NOTSET, or VALID, which has no padding either
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ void plan_truncations(const Graph& graph, const Links& links, const Constants& c
     if (truncation.ok()) {
       edge.truncation = truncation.take();
       edge.spec.number = planner.number_of(edge, *edge.truncation);
-      edge.spec.range = Range::kFull;  // floor has no symmetric range
+      edge.spec.range = Range::kFull;  // rounding down gives no symmetric range
       edge.is_signed_twin = false;
     } else {
       notes.push_back(text_of(graph.nodes[producer]) + " is not truncated: " + truncation.failure().message);
@@ -170,7 +170,7 @@ std::vector<Node> truncating_nodes(Graph& graph, const PlannedEdge& edge, float 
                 constant("_sum_bits", how.bits), constant("_bits", how.kept)};
   double factor = how.factor();
   if (version >= 2) {
-    // Values keep their size, and codes beyond the bits would be clamped: there are none.
+    // Values keep their magnitude, and no code exceeds the bits and would be clamped.
     const double step = std::ldexp(1.0, how.shift());
     cut.inputs.insert(cut.inputs.end() - 1, constant("_cut_scale", static_cast<double>(input_scale) * step));
     cut.attributes["signed"] = std::int64_t{edge.spec.number->is_signed};
