@@ -43,8 +43,7 @@ class BiasPlanner {
     const std::string weight = node.inputs[weights[0].input];
     const auto spec = specs_.find(weight);
     const std::string value = graph_.nodes[bias->node].inputs[bias->input];
-    if (spec == specs_.end() || specs_.contains(value))
-      return;  // its layer stays float, or a rule gave it a spec
+    if (spec == specs_.end() || specs_.contains(value)) return;  // a float layer, or a rule named the bias
     const std::string data = node.inputs[weights[0].input == 0 ? 1 : 0];
     const Sources sources = sources_of(graph_, links_, constants_, data, options_.choices.in_floats);
     if (const auto tokens = edges_.find(data);

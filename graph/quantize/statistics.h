@@ -3,8 +3,8 @@
 //   absmax      the largest magnitude seen
 //   percentile  as for weights (quant/search/scale_search.h); exact for up to kSample values, for more from
 //               counts of values by sign, exponent and upper 8 bits of mantissa: at most 0.4 % too large
-//   mse         as for weights, the best of 36 factors, over kSample values; of more values over a sample that
-//               a hash of their positions selects, with the least and the greatest value in it
+//   mse         as for weights, the best of 36 factors, over kSample values; of more values over a sample
+//               that a hash of their positions selects, with the least and the greatest value in it
 //   ema         a moving average over batches: the first batch's largest magnitude, then 0.9 of what it is
 //               and 0.1 of the next batch's
 //
