@@ -12,9 +12,9 @@ namespace {
 
 using runtime::exact::subtract_products;
 
-constexpr std::size_t kBlock = 64;   // rows that are factored before the rest is updated
-constexpr std::size_t kStrip = 8;    // of a block's rows, likewise
-constexpr std::size_t kPiece = 192;  // columns of a thread
+constexpr std::size_t kBlock = 64;   // rows that are factored before the others are updated
+constexpr std::size_t kStrip = 8;    // the same for rows within a block
+constexpr std::size_t kPiece = 192;  // columns of one thread
 
 }  // namespace
 
@@ -40,7 +40,7 @@ bool Cholesky::factor(int threads) {
   return true;
 }
 
-/// Of rows and columns from begin to end, once all rows before are taken out.
+/// Factors rows and columns begin to end, after the subtraction of all rows before.
 bool Cholesky::factor_diagonal(std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const double pivot = *at(i, i);
@@ -54,8 +54,8 @@ bool Cholesky::factor_diagonal(std::size_t begin, std::size_t end) {
   return true;
 }
 
-/// From `rows` rows at `row`, columns first to last: the products of U's `terms` rows at `from`, transposed,
-/// with themselves.
+/// Subtracts, from `rows` rows at `row` and columns first to last, the products of U's `terms` rows at `from`
+/// (transposed) with themselves.
 void Cholesky::subtract(std::size_t from, std::size_t terms, std::size_t row, std::size_t rows,
                         std::size_t first, std::size_t last) {
   subtract_products({.rows = rows,
@@ -70,7 +70,7 @@ void Cholesky::subtract(std::size_t from, std::size_t terms, std::size_t row, st
                      .y_row = size_});
 }
 
-/// Columns first to last of those rows, behind their diagonal block.
+/// Computes columns first to last of rows begin to end, right of their diagonal block.
 void Cholesky::solve_right_of(std::size_t begin, std::size_t end, std::size_t first, std::size_t last) {
   for (std::size_t strip = begin; strip < end; strip += kStrip) {
     const std::size_t strip_end = std::min(end, strip + kStrip);
@@ -97,7 +97,7 @@ void Cholesky::solve(double* rows, std::size_t count) const {
                        .y = rows + to,
                        .y_row = size_});
   };
-  // Z U = B, from front to back.
+  // Z U = B, forwards.
   for (std::size_t begin = 0; begin < size_; begin += kBlock) {
     const std::size_t end = std::min(size_, begin + kBlock);
     subtract(0, begin, at(0, begin), size_, begin, end - begin);
@@ -113,7 +113,7 @@ void Cholesky::solve(double* rows, std::size_t count) const {
       }
     }
   }
-  // X U^T = Z, from back to front; blocks of U are transposed on the way.
+  // X U^T = Z, backwards; blocks of U are transposed first.
   std::vector<double> transposed(kBlock * kBlock);
   const auto transpose = [&](std::size_t first_row, std::size_t last_row, std::size_t first,
                              std::size_t last) {

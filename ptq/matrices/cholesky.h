@@ -1,4 +1,4 @@
-// Factors of symmetric positive definite matrices in double, and systems solved by them.
+// Factors symmetric positive definite matrices in double, and solves systems with them.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,18 @@
 
 namespace crumb::ptq {
 
-/// A = U^T U, U upper triangular. The same bits whatever the threads and the processor.
+/// A = U^T U, U upper triangular. The same bits with any number of threads and on any processor.
 class Cholesky {
  public:
-  /// Of A [size, size], row by row; what is below its diagonal is not read. Nothing comes back where A is not
+  /// Factors A [size, size], row-major, without reading below its diagonal. Returns nothing where A is not
   /// positive definite in floating point.
   static std::optional<Cholesky> of(std::vector<double> matrix, std::size_t size, int threads);
 
   std::size_t size() const { return size_; }
-  /// Row i of U; elements before i are no zeros but undefined.
+  /// Returns row i of U; elements before i are undefined, not zero.
   const double* row(std::size_t i) const { return factor_.data() + i * size_; }
 
-  /// `rows` [count, size], row by row, becomes X with X A = rows. On one thread.
+  /// Replaces `rows` [count, size], row-major, by X with X A = rows. Runs on one thread.
   void solve(double* rows, std::size_t count) const;
 
  private:

@@ -1,4 +1,5 @@
-// Constants that stages compute with must be numbers: what comes of an inf or a NaN would be said of what it spoils.
+// Checks constants that stages compute with: otherwise an inf or a NaN would be reported for the results that
+// it spoils.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace crumb::ptq {
 
-/// Throws Error where the constant of that name holds inf or NaN; says how many and where the first stands. Nothing where the
-/// graph has no such constant.
+/// Throws Error, with the count and the first index, where the constant of that name holds inf or NaN. Does
+/// nothing where the graph has no such constant.
 void require_finite(std::string_view stage, const graph::Graph& graph, const std::string& name);
 
 }  // namespace crumb::ptq

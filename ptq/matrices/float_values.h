@@ -1,4 +1,4 @@
-// What samples make of values in the network in floats.
+// Computes values of the float network on samples.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace crumb::ptq {
 
-/// Calls `see` with the values of those names, inputs of the graph among them, for each sample. Names may repeat. Precondition:
-/// the setting has an engine and samples.
+/// Calls `see` for each sample with the values of those names, which may be graph inputs and may repeat.
+/// Precondition: the setting has an engine and samples.
 void visit_float_values(const Setting& setting, const std::vector<std::string>& names,
                         const std::function<void(const std::map<std::string, graph::Tensor>&)>& see);
 

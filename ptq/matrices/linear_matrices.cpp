@@ -11,7 +11,7 @@ namespace {
 
 using graph::LinearProduct;
 
-/// Why nothing can stand beside it; empty where it can.
+/// Returns why the matrix cannot have a branch; empty if it can.
 std::string hindrance(const graph::Links& links, const LinearMatrix& matrix,
                       const std::set<std::string>& of_its_module) {
   const LinearProduct& first = matrix.products[0];

@@ -1,4 +1,4 @@
-// Matrices of linear layers that become codes, and the products that take them.
+// Matrices of linear layers that become codes, and their products.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@ namespace crumb::ptq {
 
 struct LinearMatrix {
   const graph::PlannedConstant* constant = nullptr;
-  std::vector<graph::LinearProduct> products;  ///< one or more
+  std::vector<graph::LinearProduct> products;  ///< at least one
 };
 
 struct LinearMatrices {
   std::vector<LinearMatrix> matrices;
-  std::vector<std::string> notes;  ///< on those that are left out
+  std::vector<std::string> notes;  ///< about matrices that are left out
 
-  /// ": " and the first of these, for a message; empty where there are none.
+  /// Returns ": " and the first note, for a message; empty if there are none.
   std::string why_not() const { return notes.empty() ? "" : ": " + notes[0]; }
 };
 
-/// Those that have no codes yet, in the order of their first products. Something can stand beside them: nothing but such products
-/// takes them, all in the same way, and no other matrix has their module's name.
+/// Returns the matrices without codes yet, in the order of their first products. Each can have a branch: only
+/// such products take it, all in the same way, and no other matrix has their module's name.
 LinearMatrices open_linear_matrices(const Setting& setting);
 
 }  // namespace crumb::ptq

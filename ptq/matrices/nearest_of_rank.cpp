@@ -14,13 +14,13 @@ using Eigen::MatrixXd;
 
 constexpr int kRounds = 8;
 
-/// Orthonormal columns of the same span. Precondition: no more columns than rows.
+/// Returns orthonormal columns with the same span. Precondition: no more columns than rows.
 MatrixXd basis_of(const MatrixXd& columns) {
   const Eigen::HouseholderQR<MatrixXd> qr(columns);
   return qr.householderQ() * MatrixXd::Identity(columns.rows(), columns.cols());
 }
 
-/// Numbers from -1 to 1, the same on every machine.
+/// Returns random numbers from -1 to 1, the same on every machine.
 MatrixXd drawn(Index rows, Index columns) {
   std::mt19937_64 random(1);
   MatrixXd made(rows, columns);
@@ -28,7 +28,7 @@ MatrixXd drawn(Index rows, Index columns) {
   return made;
 }
 
-/// Of the matrix' columns, those directions that hold most.
+/// Returns the directions in the column space with the most of the matrix.
 MatrixXd leading_directions(const MatrixXd& matrix, Index count) {
   MatrixXd basis = basis_of(matrix * drawn(matrix.cols(), count));
   for (int round = 0; round < kRounds; ++round)

@@ -1,4 +1,4 @@
-// The nearest matrix of a low rank.
+// Finds the nearest matrix of a low rank.
 #pragma once
 
 #include <Eigen/Core>
@@ -10,9 +10,10 @@ struct LowRankFactors {
   Eigen::MatrixXd down;  ///< [rank, columns]; row i is as long as column i of `up`
 };
 
-/// up * down, the nearest to the matrix by squared error, or nearly so: where more than a few times `rank` directions are there,
-/// by subspace iteration (Halko, Martinsson and Tropp 2011, arXiv:0909.4061) from a fixed start. What it leaves is at most 1 %
-/// above the least that any of its rank leaves, of matrices as networks have them. Precondition: rank <= both sizes.
+/// Returns up * down, the nearest to the matrix by squared error, or nearly: for more than a few times `rank`
+/// directions by subspace iteration (Halko, Martinsson and Tropp 2011, arXiv:0909.4061) from a fixed start.
+/// On matrices of networks its error is at most 1 % above the least of any matrix of that rank. Precondition:
+/// rank <= both sizes.
 LowRankFactors nearest_of_rank(const Eigen::MatrixXd& matrix, Eigen::Index rank);
 
 }  // namespace crumb::ptq

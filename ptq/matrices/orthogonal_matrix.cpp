@@ -18,7 +18,7 @@ bool is_prime(std::size_t n) {
   return true;
 }
 
-/// Jacobsthal's matrix of a prime: whether i - j is a square modulo it.
+/// Returns Jacobsthal's matrix of a prime: whether i - j is a square modulo it.
 MatrixXd squares_of_differences(std::size_t prime) {
   std::vector<double> character(prime, -1.0);
   character[0] = 0;
@@ -29,7 +29,7 @@ MatrixXd squares_of_differences(std::size_t prime) {
   });
 }
 
-/// Paley's two constructions: of q + 1, and of 2 (q + 1).
+/// Returns a matrix of one of Paley's two constructions: of size q + 1, and of 2 (q + 1).
 std::optional<MatrixXd> paley(std::size_t size) {
   if (size >= 4 && size % 4 == 0 && is_prime(size - 1)) {
     const auto n = static_cast<Index>(size);

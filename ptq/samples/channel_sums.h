@@ -1,4 +1,5 @@
-// What samples say of a value in two networks, channel by channel: sums from which means, variances and errors follow.
+// Compares a value in two networks on samples, channel by channel: sums that give means, variances and
+// errors.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +9,19 @@
 
 namespace crumb::ptq {
 
-/// Of a channel: made * gain + shift is to be what is meant.
+/// For one channel: made * gain + shift approximates what is meant.
 struct ChannelFit {
   double gain = 1, shift = 0;
 };
 
 class ChannelSums {
  public:
-  /// The same samples in both, of one shape, whose channels lie on that axis. Throws Error where the number of channels is another
-  /// than before.
+  /// Adds the same samples of both networks, of one shape, with channels on axis `axis`. Throws Error where
+  /// the number of channels differs from earlier calls.
   void add(const graph::Tensor& made, const graph::Tensor& meant, std::size_t axis);
 
   std::size_t channels() const { return all_.size(); }
-  std::size_t count() const { return count_; }  ///< numbers of a channel
+  std::size_t count() const { return count_; }  ///< numbers of each channel
   bool is_finite() const;
 
   double mean_made(std::size_t channel) const { return all_[channel].first_made + mean(all_[channel].made); }
@@ -30,13 +31,13 @@ class ChannelSums {
   double variance_made(std::size_t channel) const;
   double variance_meant(std::size_t channel) const;
 
-  /// The sum of (gain made + shift - meant)^2.
+  /// Returns the sum of (gain made + shift - meant)^2.
   double error(std::size_t channel, const ChannelFit& fit) const;
-  /// The sum of (factor meant + shift)^2.
+  /// Returns the sum of (factor meant + shift)^2.
   double squares(std::size_t channel, double factor, double shift) const;
 
  private:
-  /// Less the first number of each, so that a large mean costs no digits.
+  /// Sums of differences from each channel's first number, so that a large mean costs no digits.
   struct Sums {
     double first_made = 0, first_meant = 0;
     double made = 0, meant = 0, made_squares = 0, meant_squares = 0, products = 0;

@@ -1,4 +1,4 @@
-// The mean of what a layer's rows meet, over samples.
+// The mean over samples of what a layer's rows are multiplied by.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace crumb::ptq {
 
-/// Group by group of a convolution.
+/// Means for each group of a convolution.
 class InputMeans {
  public:
   InputMeans() = default;  ///< of no layer
   explicit InputMeans(const SampledLayer& layer)
       : columns_(layer.columns), sums_(layer.groups * layer.columns) {}
 
-  /// Of that layer. Throws what visit_samples does.
+  /// Adds a sample of that layer. Throws as visit_samples() does.
   void add(const graph::Graph& graph, const SampledLayer& layer, const graph::Tensor& value) {
     visit_samples(graph.nodes[layer.node], graph, layer, value,
                   [&](std::size_t group, const SampleColumns& x) {

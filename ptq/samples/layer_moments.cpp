@@ -18,7 +18,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using graph::Tensor;
 
-/// What each sample of a part is multiplied by.
+/// Returns the factor for each sample of a part.
 std::vector<float> evening_factors(BroughtSamples& brought, std::size_t part, std::size_t group,
                                    std::size_t block, std::vector<float>& columns) {
   std::vector<double> squares(brought.samples());
@@ -42,7 +42,7 @@ std::vector<float> evening_factors(BroughtSamples& brought, std::size_t part, st
   return factors;
 }
 
-/// Each sample times its factor.
+/// Multiplies each sample by its factor.
 void multiply_samples(std::vector<float>& columns, std::span<const float> factors) {
   for (std::size_t i = 0; i < columns.size(); ++i) columns[i] *= factors[i % factors.size()];
 }

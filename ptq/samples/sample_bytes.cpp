@@ -16,7 +16,7 @@ using graph::Node;
 using graph::Tensor;
 using graph::Value;
 
-/// The graph with so many samples; nothing where it does not take them.
+/// Returns the graph for that many samples; nothing where it does not take them.
 std::optional<Graph> with_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t count) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -27,7 +27,7 @@ std::optional<Graph> with_samples(const Graph& graph, const std::vector<Tensor>&
   }
   try {
     return graph::bind_shapes(graph, shapes);
-  } catch (const Error&) {  // its first axis is none of samples
+  } catch (const Error&) {  // its first axis does not count samples
     return std::nullopt;
   }
 }
@@ -38,7 +38,7 @@ bool follows(const Graph& one, const Graph& two, const std::string& output) {
          second->front() == Dim(2);
 }
 
-/// Nothing where it is not known.
+/// Returns nothing where the size is unknown.
 std::optional<std::uint64_t> bytes_of(const Graph& graph, const std::string& name) {
   const Value* value = graph.find(name);
   if (!value || !value->is_static()) return std::nullopt;

@@ -1,4 +1,4 @@
-// What the values of one sample take as a network runs: how many samples fit side by side.
+// Estimates the memory of one sample's values while a network runs, and so how many samples fit.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace crumb::ptq {
 
-/// The most bytes of values that are alive at once while the nodes run in order on one of these inputs' samples: a value lives
-/// from its node to the last that takes it. Axis 0 of each input counts samples. Of a value whose size is not known, as much as the
-/// largest that its node takes. Nothing where the axis cannot have 1 and 2 samples, or an output's does not follow it. Precondition: the
-/// graph is sorted.
+/// Returns the most bytes of values alive at once while the nodes run in order on one sample of these inputs:
+/// a value lives from its node to its last consumer. Axis 0 of each input counts samples. A value of unknown
+/// size counts as much as the largest input of its node. Nothing where the axis cannot have 1 and 2 samples,
+/// or an output's does not follow it. Precondition: the graph is sorted.
 std::optional<std::uint64_t> bytes_of_sample(const graph::Graph& graph,
                                              const std::vector<graph::Tensor>& inputs);
 

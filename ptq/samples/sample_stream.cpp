@@ -16,7 +16,7 @@ using graph::Graph;
 using graph::Node;
 using graph::Tensor;
 
-/// How many stations samples must have passed before a value can be computed.
+/// How many stations samples must pass before a value can be computed.
 class Depths {
  public:
   std::size_t of(const Node& node) const {
@@ -51,7 +51,7 @@ std::vector<Station> stations_of(const Graph& graph, const std::vector<SampledLa
     const Node& node = graph.nodes[i];
     std::size_t depth = depths.of(node);
     if (const auto here = by_node.find(i); here != by_node.end()) {
-      // A layer at depth d has seen d stations: it can stand at the last one that there is, or a new one.
+      // A layer at depth d depends on d stations: it goes to the last existing station, or a new one.
       const std::size_t station = std::max(depth, stations.empty() ? 0 : stations.size() - 1);
       if (station == stations.size()) stations.emplace_back();
       for (SampledLayer& layer : here->second) stations[station].layers.push_back(std::move(layer));
@@ -61,10 +61,10 @@ std::vector<Station> stations_of(const Graph& graph, const std::vector<SampledLa
   }
   for (const Node& node : graph.nodes) {
     const std::size_t taken_at = depths.of(node.outputs.empty() ? std::string() : node.outputs[0]);
-    if (taken_at >= stations.size()) continue;  // behind the last
+    if (taken_at >= stations.size()) continue;  // behind the last station
     for (const std::string& input : node.inputs) {
       const std::size_t made = depths.of(input);
-      // Known from station `made` on, taken on the way to station `taken_at`.
+      // Known from station `made` on, needed on the way to station `taken_at`.
       if (made == 0) continue;
       for (std::size_t s = made; s < taken_at; ++s) {
         std::vector<std::string>& kept = stations[s].kept;

@@ -41,7 +41,7 @@ std::optional<SampledLayer> convolution(const Graph& graph, std::size_t index) {
                       .is_window = true};
 }
 
-/// By value, the plan's constants that become codes.
+/// Returns indices of the plan's constants that become codes, by name.
 std::map<std::string, std::size_t> planned_constants(const graph::QuantPlan& plan, bool open) {
   std::map<std::string, std::size_t> planned;
   for (std::size_t i = 0; i < plan.constants.size(); ++i)
@@ -164,7 +164,7 @@ SampleColumns BroughtSamples::read(std::size_t part, std::size_t group, std::siz
   return {columns, count};
 }
 
-/// Transposed, a tile at a time.
+/// Reads rows as columns, a tile at a time.
 void BroughtSamples::read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns,
                                int threads) const {
   const float* values = values_.data() + begin * size_;

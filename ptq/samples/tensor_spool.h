@@ -1,4 +1,4 @@
-// Lists of tensors in the order in which they came: in memory, and beyond so many bytes in a temporary file.
+// A queue of lists of tensors: in memory, and beyond a number of bytes in a temporary file.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@ class TensorSpool {
  public:
   explicit TensorSpool(std::uint64_t memory) : memory_(memory) {}
 
-  /// Throws Error where the file cannot be made or written.
+  /// Appends a list. Throws Error where the file cannot be created or written.
   void put(std::vector<graph::Tensor> tensors);
-  /// The list that came first of those that are left. Precondition: there is one. Throws Error where the file cannot be read.
+  /// Removes and returns the oldest list. Precondition: there is one. Throws Error where the file cannot be
+  /// read.
   std::vector<graph::Tensor> take();
   bool empty() const { return items_.empty(); }
 
  private:
-  /// A tensor; without bytes of its own where they are in the file.
+  /// A tensor; it has no bytes of its own if they are in the file.
   struct Item {
     graph::Tensor tensor;
     graph::ElementType type = graph::ElementType::kUnknown;
     std::vector<std::int64_t> shape;
-    std::int64_t place = -1;  ///< in the file
+    std::int64_t place = -1;  ///< offset in the file
     std::uint64_t bytes = 0;
   };
   struct Close {
