@@ -36,10 +36,10 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
   bool on_samples = false;
   void (*check)(const Stage&, const Setting&) = nullptr;  ///< throws usage Error; null: all is well
-  bool corrects = false;  ///< is there for the network's outputs alone: undone where they lose by it
+  bool corrects = false;  ///< only improves the network's outputs: undone if they lose by it
 };
 
-/// What rounding does is done where constants become codes.
+/// Rounding happens when constants become codes.
 StageReport rounding(const Stage& stage, Setting&) {
   return {.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
 }
@@ -62,13 +62,13 @@ constexpr Row kRows[] = {{"adaround", adaround, true, check_register},
                          {"smooth", smooth, true},
                          {"split", split}};
 
-/// Of values in a network that is another in floats now: they are found anew.
+/// Ranges of values in another float network: they have to be found anew.
 void forget_ranges(graph::QuantPlan& plan) {
   for (graph::PlannedEdge& edge : plan.edges)
     if (edge.has_own_scale()) edge.scale = 0;
 }
 
-/// What can be said of a stage before any works: those before it may take hours.
+/// Checks a stage before any runs: those before it may take hours.
 const Row& checked_row(const Stage& stage, const Setting& setting) {
   const Row* found = std::ranges::find(kRows, stage.name, &Row::name);
   if (found == std::end(kRows))
@@ -79,7 +79,7 @@ const Row& checked_row(const Stage& stage, const Setting& setting) {
   return *found;
 }
 
-/// What a stage may change of a setting, as it was.
+/// What a stage may change in a setting, as it was before.
 struct Before {
   explicit Before(const Setting& setting)
       : graph(setting.graph), plan(setting.plan), palettes(setting.palettes) {}
@@ -103,13 +103,14 @@ std::string decibels(double loss) {
   return text;
 }
 
-/// What prepares weights shows its worth behind the rounding that follows, and a method of rounding is what somebody asked for: of
-/// these the report has both figures. The usual rounding (lenient) nobody asked for; a register is a promise.
+/// A stage that prepares weights shows its worth after the rounding that follows, and a rounding method is a
+/// request: the report has both figures for these. Nobody requests the usual rounding (lenient); a register
+/// width is a guarantee.
 bool may_be_undone(const Row& row, const Stage& stage, const Setting& setting) {
   return (row.corrects || setting.is_lenient) && !stage.options.contains("accumulator");
 }
 
-/// One stage at a time, and what the network loses beside.
+/// Runs one stage at a time and measures what the network loses.
 class JudgedStages {
  public:
   explicit JudgedStages(Setting& setting)
@@ -121,7 +122,7 @@ class JudgedStages {
     is_measured_ = true;
     if (!loss_) {
       StageReport report = run_one(row, stage);
-      if (!stage.info().rounds && !std::exchange(is_said_, true))  // those choose layer by layer
+      if (!stage.info().rounds && !std::exchange(is_said_, true))  // stages that round decide layer by layer
         report.notes.emplace_back(
             "not measured at the network's outputs: in floats it does not lie in memory as a whole");
       return report;
@@ -130,7 +131,7 @@ class JudgedStages {
     StageReport report = run_one(row, stage);
     report.loss_before = loss_;
     report.loss_after = network_loss(setting_);
-    if (!report.loss_after) return report;  // it grew beyond what is measured
+    if (!report.loss_after) return report;  // the network grew too large to be measured
     if (!(*report.loss_after > *loss_) || !may_be_undone(row, stage, setting_)) {
       loss_ = report.loss_after;
       return report;

@@ -1,4 +1,5 @@
-// Quantizing without training: what a recipe's stages (quant/recipe/stages.h) do to a network before its constants become codes.
+// Quantizing without training: what a recipe's stages (quant/recipe/stages.h) do to a network before its
+// constants become codes.
 #pragma once
 
 #include <cstddef>
@@ -20,53 +21,55 @@ namespace crumb::ptq {
 
 class LayerStore;
 
-/// graph::GradientEngine's, by the loss that the samples have.
+/// Computes graph::GradientEngine's squared gradients, of the loss that fits the samples.
 using SquaredGradientsOf =
     std::function<graph::SquaredGradients(const graph::Graph&, const std::set<std::string>& constants,
                                           const graph::Batches& batches, std::size_t draws)>;
 
-/// What a stage finds, and changes.
+/// What a stage takes and changes.
 struct Setting {
-  graph::Graph graph;     ///< in floats, prepared (graph::prepare); what stages add computes the same network
-  graph::QuantPlan plan;  ///< made for it: what will become codes, of which spec, and codes that stages chose
-  int threads = 0;        ///< 0: those the machine has; never changes a number
-  const graph::Engine* engine = nullptr;  ///< that samples run on; null where there are none
-  graph::Batches samples = {};            ///< inputs of the graph; empty where there are none
+  graph::Graph graph;     ///< float, prepared (graph::prepare); what stages add computes the same network
+  graph::QuantPlan plan;  ///< the graph's: specs of constants that become codes, and codes so far
+  int threads = 0;        ///< 0: as many as the machine has; results do not depend on it
+  const graph::Engine* engine = nullptr;  ///< runs samples; null if there are none
+  graph::Batches samples = {};            ///< inputs of the graph; empty if there are none
   std::uint64_t memory = std::uint64_t{1}
-                         << 28;  ///< bytes of samples on their way; more lie in a temporary file
-  /// Layers: before a stage's first, where some may be done, and as they are done.
+                         << 28;  ///< bytes of samples between layers; a temporary file takes more
+  /// Called with layers done: before a stage's first layer, which may have been done earlier, and after each.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
-  LayerStore* store = nullptr;  ///< of codes that were found on samples; null: they stay in memory
-  SquaredGradientsOf squared_gradients = {};  ///< empty where nothing makes them
+  LayerStore* store = nullptr;                ///< stores codes chosen with samples; null: they stay in memory
+  SquaredGradientsOf squared_gradients = {};  ///< empty if nothing computes them
   bool is_lenient =
-      false;  ///< a layer that takes inf or NaN on samples keeps rounding, and a note says so; else Error
-  bool rolls_back = false;  ///< a stage behind which the outputs lose more on samples is undone
-  /// Constants whose codes are the nearest in a codebook that a stage found: one behind it may choose others under that codebook.
+      false;  ///< a layer whose samples hold inf or NaN keeps rounding, with a note; false: an Error
+  bool rolls_back = false;  ///< undo a stage after which the outputs lose more on samples
+  /// Constants with the nearest codes in a codebook that a stage found: a later stage may choose others with
+  /// that codebook.
   std::set<std::string> palettes = {};
 };
 
-/// What a stage did to one matrix: a squared error, as a share of what it is an error of.
+/// What a stage did to one matrix: squared errors relative to what `measure` names.
 struct LayerReport {
   std::string layer;  ///< the constant
-  double before = 0;  ///< rounded alone
+  double before = 0;  ///< with rounding alone
   double after = 0;
-  std::optional<double> tried = std::nullopt;  ///< of stages that round: by what the stage found, kept or not
+  std::optional<double> tried = std::nullopt;  ///< of stages that round: with the stage's codes, kept or not
 };
 
 struct StageReport {
   std::string stage;                ///< with its options
-  std::string measure;              ///< what the errors are of: "matrices", "outputs"
-  std::vector<LayerReport> layers;  ///< as the graph has them
-  std::vector<std::string> notes;   ///< what a person should know
-  /// What the network's outputs lose before it and behind it, squared errors over their squares (network_loss.h); where stages are
-  /// rolled back, and it was measured.
+  std::string measure;              ///< what errors are relative to: "matrices", "outputs"
+  std::vector<LayerReport> layers;  ///< in the graph's order
+  std::vector<std::string> notes;   ///< for people
+  /// Squared errors of the network's outputs over their squares before and after the stage (network_loss.h),
+  /// if stages can be rolled back and it was measured.
   std::optional<double> loss_before = std::nullopt, loss_after = std::nullopt;
-  bool rolled_back = false;  ///< the network lost more behind it, and is what it was before
+  bool rolled_back = false;  ///< the network lost more after the stage, which was undone
 };
 
-/// All of them, in order. Where `rolls_back`, one behind which the network's outputs lose more on the samples leaves it as it was,
-/// but for those that keep registers. Throws usage Error, before any works, where one is of training, lacks samples, or has options that do not
-/// go together; Error where one finds nothing to do.
+/// Runs all stages in order. With `rolls_back`, undoes a stage after which the network's outputs lose more on
+/// the samples, except stages that guarantee accumulator widths. Throws usage Error, before any stage runs,
+/// where one is for training, lacks samples, or has options that exclude each other; Error where one finds
+/// nothing to do.
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting);
 
 }  // namespace crumb::ptq
