@@ -1,4 +1,5 @@
-// Whose formats of activations decide what a node takes in: that of a layer beside them, say, which keeps its weights.
+// Finds the group whose activation formats decide a node's input types: of a nearby layer, say, if the node's
+// own weights stay float.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +15,11 @@ namespace crumb::ptq {
 
 class DecidingGroups {
  public:
-  /// `plan`: any of the space's.
+  /// `plan`: any plan of the space.
   DecidingGroups(const FormatSpace& space, const graph::QuantPlan& plan);
 
-  /// The group, where one alone decides over the types of the node that makes the value; nothing where none or several do, or
-  /// weights do, whose formats a type behind a layer follows from.
+  /// Returns the group, if one alone decides the types of the node that produces `made`; nothing if none or
+  /// several do, or if weights do, whose formats determine a type behind a layer.
   std::optional<std::size_t> only_one(const std::string& made) const;
 
  private:
@@ -29,8 +30,8 @@ class DecidingGroups {
   const graph::Graph& graph_;
   const graph::QuantPlan& plan_;
   const graph::Links links_;
-  std::map<std::string, std::size_t> groups_;  ///< by source; of those whose activations are free
-  std::set<std::size_t> layers_;               ///< nodes whose weights are chosen for
+  std::map<std::string, std::size_t> groups_;  ///< by source; of groups with free activations
+  std::set<std::size_t> layers_;               ///< nodes whose weights' formats are chosen
 };
 
 }  // namespace crumb::ptq

@@ -1,4 +1,4 @@
-// Specs of weights that nobody chose for the weight at hand, made to fit it.
+// Changes weight specs that nobody chose for one weight so that they fit it.
 #pragma once
 
 #include <set>
@@ -11,13 +11,14 @@
 
 namespace crumb::ptq {
 
-/// Of a scheme, whose groups or blocks need not divide every layer's columns: where they do not, the last one of a row is smaller (pad),
-/// and a note says for how many. `left_out` and errors: graph::apply_rules.
+/// Pads the last group or block of each row (pad) where a scheme's groups or blocks do not divide a layer's
+/// columns, and returns notes with how many layers those are. Treats `left_out` and errors as
+/// graph::apply_rules does.
 std::vector<std::string> pad_groups(const graph::Graph& graph, Recipe& recipe,
                                     const std::set<std::string>& left_out = {});
 
-/// Weights whose codes with one scale for each channel take 32 bits or more, as kernels of 1 x 1 with one channel: one scale for all,
-/// or, where that takes as much, they stay. A note says which.
+/// Gives weights whose codes and one scale for each channel take 32 bits or more for each weight, such as 1 x
+/// 1 kernels with one channel, one scale for all; keeps them float if that takes as much. Notes say which.
 std::vector<std::string> share_costly_scales(const graph::Graph& graph, graph::QuantPlan& plan);
 
 }  // namespace crumb::ptq

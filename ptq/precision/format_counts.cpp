@@ -14,7 +14,7 @@ namespace {
 
 using graph::QuantPlan;
 
-/// The codes of constants, which all plans with this format of weights have.
+/// Rounds the constants to codes, which all plans with this format of weights share.
 void round_constants(const graph::Graph& graph, QuantPlan& plan, int threads) {
   for (graph::PlannedConstant& constant : plan.constants) {
     if (constant.spec) constant.rounded = graph::codes_of(constant, graph, threads);
@@ -95,7 +95,7 @@ void FormatCounts::count(const FormatSpace& space, const analysis::GraphCost& co
   for (const auto& [made, node] : others) {
     NodeCounts counts;
     counts.add(*node);
-    counts.without_register.reset();  // no layer of those that formats are chosen for
+    counts.without_register.reset();  // it is no layer to choose for
     rest[made].push_back(counts);
   }
 }
@@ -112,7 +112,7 @@ void FormatCounts::settle(const FormatSpace& space, const QuantPlan& plan, const
       rest_.add(counts[0]);
       continue;
     }
-    // By plan: all formats of activations for the first of weights, then for the next.
+    // In the order of plans: all activation formats for the first weight format, then for the next.
     bool follows_activations = counts.size() % plans == 0;
     for (std::size_t i = plans; i < counts.size() && follows_activations; ++i)
       follows_activations = is_like(counts[i], counts[i % plans]);

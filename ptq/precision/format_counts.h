@@ -1,4 +1,4 @@
-// What the formats of a space cost when the network runs: bit operations and registers, as analysis/cost counts them.
+// Counts what the formats of a space cost at run time: bit operations and registers, as analysis/cost does.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ namespace crumb::ptq {
 
 using InputShapes = std::map<std::string, std::vector<std::int64_t>>;
 
-/// Of the graph with the plan's codes and quantizers, edges calibrated; open sizes of inputs are 1 where no shape is given. Throws
-/// as bind_shapes() and cost_of() do.
+/// Returns the cost of the graph with the plan's codes and quantizers, edges calibrated. Open sizes of inputs
+/// are 1 where `shapes` has none. Throws as bind_shapes() and cost_of() do.
 analysis::GraphCost cost_of_plan(const graph::Graph& graph, const graph::QuantPlan& plan,
                                  const InputShapes& shapes, int threads);
 
-/// Some of a network's nodes.
+/// Counts of some of a network's nodes.
 struct NodeCounts {
-  double bops = 0;                   ///< Amounts::bops_qap, zeros counted
-  std::optional<int> register_bits;  ///< the widest that data types ask for
-  std::string widest;                ///< whose it is: a node's name, or of one without a name its output's
-  std::optional<std::string> without_register;  ///< one that multiplies otherwise; nothing: all have one
+  double bops = 0;                   ///< Amounts::bops_qap, with zeros
+  std::optional<int> register_bits;  ///< the widest that data types need
+  std::string widest;                ///< the node with it: its name, or its output's if it has none
+  std::optional<std::string> without_register;  ///< a node without one; nothing: all have one
 
   void add(const analysis::NodeCost& node);
   void add(const NodeCounts& other);
@@ -34,22 +34,23 @@ struct NodeCounts {
 
 class FormatCounts {
  public:
-  /// `plans`: for each format of activations everything in it, calibrated.
+  /// `plans`: one for each format of activations, with everything in it, calibrated.
   FormatCounts(const FormatSpace& space, const std::vector<graph::QuantPlan>& plans,
                const InputShapes& shapes, int threads);
 
-  /// Of a unit, with these of its options. Precondition: the weights' one fits.
+  /// Returns the counts of a unit with these options. Precondition: the weights' format fits.
   const NodeCounts& of(std::size_t group, std::size_t unit, std::size_t own, std::size_t shared) const {
     return counts_[group][unit][own][shared];
   }
-  /// Of all other nodes: those that formats do not change, and of `uncertain` the most. What one group's formats of activations
-  /// decide is counted with its first unit.
+  /// Returns the counts of all other nodes: those that formats do not change, and of `uncertain` ones the
+  /// largest. What the activation formats of one group decide is counted with its first unit.
   const NodeCounts& rest() const { return rest_; }
-  /// Nodes that the formats of several groups decide over, or those of weights: a choice may need less than is counted.
+  /// Nodes that depend on the formats of several groups, or of weights: a choice may need less than is
+  /// counted.
   const std::vector<std::string>& uncertain() const { return uncertain_; }
 
  private:
-  using Rest = std::map<std::string, std::vector<NodeCounts>>;  ///< by first output; of each plan
+  using Rest = std::map<std::string, std::vector<NodeCounts>>;  ///< by first output, one for each plan
 
   void count(const FormatSpace& space, const analysis::GraphCost& cost, std::size_t own, std::size_t shared,
              Rest& rest);

@@ -16,7 +16,7 @@ namespace {
 
 using Group = FormatSpace::Group;
 
-/// A constant's losses, by format; 0 where one does not fit.
+/// Returns a constant's losses, by format; 0 where one does not fit.
 std::vector<double> losses_of(const Setting& setting, const FormatSpace::Unit& unit, const std::string& name,
                               const std::vector<QuantSpec>& specs, const OutputErrors& outputs) {
   std::vector<double> losses(specs.size());
@@ -59,7 +59,7 @@ std::vector<graph::LayerGroup> free_layers(const FormatSpace& space) {
   return layers;
 }
 
-/// Of the groups that are free, in order.
+/// Returns losses of the free groups, in order.
 std::vector<std::vector<double>> activation_losses(const Setting& setting, const FormatSpace& space,
                                                    const std::vector<graph::QuantPlan>& plans,
                                                    const LossWish& wish, const FloatResults* floats) {

@@ -1,4 +1,4 @@
-// What the formats of a space lose, measured.
+// Measures what the formats of a space lose.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,21 @@
 namespace crumb::ptq {
 
 struct FormatLosses {
-  /// By group, unit, and format of weights; 0 of what does not fit, or is not free.
+  /// By group, unit, and format of weights; 0 for a format that does not fit, or weights that are not free.
   std::vector<std::vector<std::vector<double>>> weights;
-  /// By group, and format of activations: the sum over its layers.
+  /// By group, and format of activations: the sum over the group's layers.
   std::vector<std::vector<double>> activations;
 };
 
 struct LossWish {
   Sensitivity sensitivity = Sensitivity::kError;
-  Distance distance;       ///< of kKl
-  std::size_t probes = 0;  ///< samples, of kKl
+  Distance distance;       ///< for kKl
+  std::size_t probes = 0;  ///< samples, for kKl
 };
 
-/// `plans`: for each format of activations everything in it, calibrated. Precondition: the setting has an engine and samples where
-/// activations are chosen for, or sensitivity is not kError; its plan makes codes of all of the space's weights.
+/// `plans`: one for each format of activations, with everything in it, calibrated. Preconditions: the setting
+/// has an engine and samples if activations are chosen or sensitivity is not kError; its plan makes codes of
+/// all of the space's weights.
 FormatLosses measure_losses(const Setting& setting, const FormatSpace& space,
                             const std::vector<graph::QuantPlan>& plans, const LossWish& wish);
 

@@ -22,7 +22,7 @@ const PlannedConstant& constant_of(const QuantPlan& plan, const std::string& nam
   return *std::ranges::find(plan.constants, name, &PlannedConstant::value);
 }
 
-/// The rule's layers, which have these two in common.
+/// What the layers of one rule have in common.
 struct RuleKey {
   std::string weights, activations, ops;
   auto operator<=>(const RuleKey&) const = default;
@@ -31,7 +31,7 @@ struct RuleKey {
 }  // namespace
 
 FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(graph), wish_(std::move(wish)) {
-  // These fit every shape.
+  // These formats fit every shape.
   const auto probe = [&](const char* weights, const char* embeddings) {
     return planned_without_biases(wish_.recipe(
         QuantSpec::parse(weights), wish_.tables ? QuantSpec::parse(embeddings) : usual_embeddings()));
@@ -68,7 +68,7 @@ FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(gr
     throw usage_error("there is nothing to choose for the target: every layer is kept or has its own spec");
 }
 
-/// The recipe's own field for inputs of the graph holds.
+/// Whether the recipe's own field for graph inputs applies.
 bool FormatSpace::has_fixed_inputs(const graph::LayerGroup& group) const {
   return wish_.recipe(wish_.weights[0], usual_embeddings()).inputs.has_value() &&
          std::ranges::all_of(group.sources, [&](const std::string& value) { return is_input(value); });
@@ -93,7 +93,7 @@ FormatChoice FormatSpace::uniform(std::size_t weights, std::size_t activations) 
 }
 
 Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
-  std::vector<std::size_t> uses[2];  // of each format, by weights and by tables
+  std::vector<std::size_t> uses[2];  // how often weights and tables use each format
   for (auto& counts : uses) counts.assign(wish_.weights.size(), 0);
   for (std::size_t g = 0; g < groups_.size(); ++g)
     for (std::size_t u = 0; u < groups_[g].units.size(); ++u)
@@ -105,7 +105,7 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
   const bool has_tables = std::ranges::any_of(uses[true], [](std::size_t count) { return count > 0; });
   Recipe recipe = wish_.recipe(most(false), has_tables ? most(true) : usual_embeddings());
   const graph::Links links(graph_);
-  std::map<RuleKey, std::size_t> rules;  // where they are
+  std::map<RuleKey, std::size_t> rules;  // indices of rules in the recipe
   std::set<std::string> inputs;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
@@ -117,7 +117,7 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
       std::set<std::string> ops;
       for (const graph::WeightedNode& node : unit.unit.nodes) ops.insert(graph_.nodes[node.node].op);
       for (const std::string& name : unit.unit.constants) {
-        // Others that take a constant are not meant: of a table, what it gives would be quantized.
+        // Other consumers are excluded: those of a table would have their outputs quantized.
         const bool is_shared = names_inputs && links.consumers(name).size() > unit.unit.nodes.size();
         RuleKey key{.weights = names_weights ? wish_.weights[choice[g].own[u]].to_string() : "",
                     .activations = names_inputs ? wish_.activations[choice[g].shared].to_string() : "",
@@ -141,7 +141,7 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
     for (const std::string& value : group.layers.sources)
       if (is_input(value)) inputs.insert(value);
   }
-  for (const std::string& input : inputs) {  // what the recipe says of them holds beside other values
+  for (const std::string& input : inputs) {  // a rule for other values, too, hides the field
     Rule rule = rule_for_tensors({input}, {});
     rule.leaves_weights = true;
     rule.activations = *recipe.inputs;
@@ -150,7 +150,7 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
   return recipe;
 }
 
-/// Biases have the scales of what is chosen for: before that there are none.
+/// The scales of biases depend on the choice: until then they are not quantized.
 QuantPlan FormatSpace::planned_without_biases(Recipe recipe) const {
   recipe.bias_bits = 0;
   return planned(recipe);

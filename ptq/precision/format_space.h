@@ -1,4 +1,4 @@
-// The formats that a network's layers can have, and the recipe that says a choice of them.
+// The formats that a network's layers can have, and the recipe that expresses a choice of them.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,34 @@ namespace crumb::ptq {
 
 struct FormatWish {
   std::vector<QuantSpec> weights;      ///< at least one
-  std::vector<QuantSpec> activations;  ///< of what layers take in; none: as the recipe says
-  bool tables = false;  ///< embedding tables are chosen for, too; else the recipe says what they have
-  /// What a person wishes besides: the recipe with these specs for weights and embedding tables. What has one of them is free;
-  /// other weights keep their spec.
+  std::vector<QuantSpec> activations;  ///< of layers' inputs; empty: as the recipe says
+  bool tables = false;                 ///< choose for embedding tables, too; false: as the recipe says
+  /// Returns the request's recipe with these specs for weights and embedding tables. A weight with one of
+  /// them is free; others keep their spec.
   std::function<Recipe(const QuantSpec& weights, const QuantSpec& embeddings)> recipe;
   graph::PlanOptions plan;
 };
 
-/// For each group of layers: own options are numbers of weights' formats, the shared one that of activations; 0 where there is nothing
-/// to choose.
+/// One entry for each group of layers: own options are indices of the weights' formats, the shared one is
+/// that of activations; 0 where there is no choice.
 using FormatChoice = std::vector<JointChoice>;
 
 class FormatSpace {
  public:
-  /// The graph is prepared, and outlives this. Throws usage Error where nothing can be chosen.
+  /// Preconditions: the graph is prepared, and outlives this. Throws usage Error where there is no choice.
   FormatSpace(const graph::Graph& graph, FormatWish wish);
 
   struct Unit {
     graph::FormatUnit unit;
-    bool is_free = false;    ///< its weights' format is to be chosen
+    bool is_free = false;    ///< its weights' format is chosen
     bool is_table = false;   ///< has the recipe's spec for embeddings
-    std::vector<bool> fits;  ///< of each format of weights, its shape
+    std::vector<bool> fits;  ///< for each format of weights, whether the shapes allow it
     std::size_t options() const { return is_free ? fits.size() : 1; }
   };
   struct Group {
     std::vector<Unit> units;
     graph::LayerGroup layers;
-    bool is_free = false;  ///< what it takes in is to be chosen for
+    bool is_free = false;  ///< its inputs' format is chosen
   };
 
   const std::vector<Group>& groups() const { return groups_; }
@@ -52,13 +52,16 @@ class FormatSpace {
     return group.is_free ? wish_.activations.size() : 1;
   }
 
-  /// Everything in the formats of these numbers; what the weights' one does not fit in the first that does.
+  /// Returns the choice of one format for all weights and one for all activations; a weight that the format
+  /// does not fit gets the first that does.
   FormatChoice uniform(std::size_t weights, std::size_t activations) const;
 
-  /// What the choice needs said: the format used most stands for all weights, rules name layers.
+  /// Returns the choice as a recipe: the weights' most frequent format as default, and rules that name
+  /// layers.
   Recipe recipe_of(const FormatChoice& choice) const;
 
-  /// As the recipe has it. Throws Error where names of the graph make a rule reach what it should not.
+  /// Returns the plan of recipe_of(). Throws Error where names in the graph make a rule match more than its
+  /// layers.
   graph::QuantPlan plan_of(const FormatChoice& choice) const;
 
  private:

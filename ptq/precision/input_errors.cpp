@@ -37,7 +37,7 @@ std::map<std::size_t, const WeightedNode*> nodes_of(const std::vector<LayerGroup
 
 /// One sampled value in the formats of all plans.
 struct RoundedValue {
-  std::vector<std::unique_ptr<EdgeRounding>> roundings;  ///< by plan; null: it stays
+  std::vector<std::unique_ptr<EdgeRounding>> roundings;  ///< by plan; null: the value is not rounded
   std::vector<RoundingLoss> losses;
 
   void add(const Tensor& value) {

@@ -1,4 +1,4 @@
-// What it costs when what layers take in is rounded, measured on samples: beside sensitivity.h, which has the same of weights.
+// Measures on samples what rounding layers' inputs costs; sensitivity.h does the same for weights.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,21 @@
 
 namespace crumb::ptq {
 
-/// By node, for each plan. A plan is one format for what all layers take; its edges are calibrated.
+/// By node, for each plan. A plan has one format for all layers' inputs, and calibrated edges.
 using InputErrors = std::map<std::size_t, std::vector<double>>;
 
-/// The squared error of what each layer takes over its squares; 0 where a plan leaves it as it is. Precondition: the setting has an
-/// engine and samples.
+/// Returns the squared error of each layer's input over its squares; 0 if a plan does not change it.
+/// Precondition: the setting has an engine and samples.
 InputErrors own_input_errors(const Setting& setting, const std::vector<graph::LayerGroup>& groups,
                              const std::vector<graph::QuantPlan>& plans);
 
-/// The squared error of each layer's outputs over their squares, tr(W E W^T) / tr(W H W^T), E and H the second moments of what
-/// rounding changes of its inputs, and of these; of layers that are not sampled (sampled_layers.h) the above.
+/// Returns the squared error of each layer's outputs over their squares, tr(W E W^T) / tr(W H W^T), E and H
+/// being the second moments of the rounding error of its inputs, and of the inputs; for layers that are not
+/// sampled (sampled_layers.h) what own_input_errors() returns.
 InputErrors output_input_errors(const Setting& setting, const std::vector<graph::LayerGroup>& groups,
                                 const std::vector<graph::QuantPlan>& plans);
 
-/// The distance of the results where what a group takes alone is rounded as the plan says, for each group.
+/// Returns for each group the distance of the results if only its inputs are rounded as the plan says.
 std::vector<double> input_distances(const Setting& setting, const std::vector<graph::LayerGroup>& groups,
                                     const graph::QuantPlan& plan, const FloatResults& floats);
 

@@ -15,7 +15,7 @@ using graph::QuantPlan;
 using Group = FormatSpace::Group;
 using Unit = FormatSpace::Unit;
 
-/// Everything in each format of activations.
+/// Returns one plan for each activation format, with everything in it.
 std::vector<QuantPlan> calibrated_plans(const Setting& setting, const FormatSpace& space) {
   std::vector<QuantPlan> plans;
   for (std::size_t shared = 0; shared < std::max<std::size_t>(space.wish().activations.size(), 1); ++shared) {
@@ -56,7 +56,7 @@ std::vector<JointGroup> joint_groups(const FormatSpace& space, const FormatLosse
   return groups;
 }
 
-/// The sum of what groups cost at least; nothing where one has no options that go together.
+/// Returns the sum of the groups' least costs; nothing where a group has no options that can be combined.
 std::optional<std::uint64_t> least_of(const std::vector<JointGroup>& groups) {
   std::uint64_t sum = 0;
   for (const JointGroup& group : groups) {
@@ -67,7 +67,7 @@ std::optional<std::uint64_t> least_of(const std::vector<JointGroup>& groups) {
   return sum;
 }
 
-/// Whether no budget would let anything lose less.
+/// Whether no budget would allow a smaller loss.
 bool is_best_everywhere(const FormatSpace& space, const FormatLosses& losses, const FormatChoice& choice) {
   for (std::size_t g = 0; g < choice.size(); ++g) {
     if (std::ranges::min(losses.activations[g]) < losses.activations[g][choice[g].shared]) return false;
@@ -98,7 +98,7 @@ std::map<std::string, std::size_t> uses_of(const FormatSpace& space, const Forma
   return uses;
 }
 
-/// The chosen plan with the scales that are known already.
+/// Returns the chosen plan with the scales that are known already.
 QuantPlan calibrated(QuantPlan plan, const std::vector<QuantPlan>& plans) {
   for (graph::PlannedEdge& edge : plan.edges) {
     for (const QuantPlan& known : plans) {
@@ -127,7 +127,7 @@ MixedChoice choose_formats(Setting& setting, const MixedWish& wish) {
   setting.plan = plans[0];
   const std::unique_ptr<NetworkBudget> budget = network_budget(
       space, plans, {.target = wish.target, .shapes = wish.shapes, .threads = setting.threads});
-  // Without losses first: what cannot be met is known before anything is measured.
+  // Without losses first: an unreachable target is reported before anything is measured.
   FormatLosses losses;
   for (const Group& group : space.groups()) {
     losses.activations.emplace_back(space.shared_options(group));

@@ -1,6 +1,6 @@
-// Mixed precision of a network by budget: formats of each layer's weights and of what it takes in, so that all stay within a target
-// and what is lost, measured on samples, is least. The choice is a recipe. (quant/budget/budget.h does it for the tensors of a
-// checkpoint, which have no activations.)
+// Mixed precision of a network by budget: chooses formats of each layer's weights and inputs, within a target
+// and with the least loss measured on samples. The choice is a recipe. (quant/budget/budget.h does it for the
+// tensors of a checkpoint, which have no activations.)
 #pragma once
 
 #include <map>
@@ -16,24 +16,25 @@
 namespace crumb::ptq {
 
 struct MixedWish {
-  Target target;  ///< of bits per weight, bit operations or accumulators
+  Target target;  ///< bits per weight, bit operations or accumulators
   FormatWish formats;
   LossWish losses;
-  InputShapes shapes;  ///< bit operations are counted for
+  InputShapes shapes;  ///< for counting bit operations
 };
 
 struct MixedChoice {
   Recipe recipe;
-  double loss = 0;   ///< the sum over layers, of weights and of what they take in
-  double bound = 0;  ///< no choice within the target loses less; `loss` where this one is the best
-  double used = 0;   ///< of the target, in its unit, as crumb cost says of what the recipe makes
-  std::vector<std::string> without_register;  ///< BudgetUse's
+  double loss = 0;   ///< summed over layers, of weights and of inputs
+  double bound = 0;  ///< no choice within the target loses less; equals `loss` if this one is the best
+  double used = 0;   ///< of the target, in its unit, as crumb cost counts for the recipe's result
+  std::vector<std::string> without_register;  ///< as in BudgetUse
   bool best_everywhere = false;               ///< every layer has the formats that lose least
   std::map<std::string, std::size_t> uses;    ///< formats as text, and how many layers have them
 };
 
-/// The setting's plan becomes one of the choices. Throws usage Error where nothing can be chosen, samples are missing, or the target is
-/// below the least that the formats give, naming that; Error as measuring and counting do.
+/// Replaces the setting's plan by the best choice. Throws usage Error where there is no choice, samples are
+/// missing, or the target is below the least that the formats allow, which it names; Error as measuring and
+/// counting do.
 MixedChoice choose_formats(Setting& setting, const MixedWish& wish);
 
 }  // namespace crumb::ptq

@@ -31,14 +31,14 @@ using Unit = FormatSpace::Unit;
                                quote_text(uncertain[0]) + ")"));
 }
 
-/// Rounded up, so that it passes as a target.
+/// Rounds up, so that the text is accepted as a target.
 std::string bits_text(double bits) {
   char text[40];
   std::snprintf(text, sizeof text, "%.4f", std::ceil(bits * 1e4 + 1e-6) / 1e4);
   return std::string(text) + "bpw";
 }
 
-/// In bytes of codes, scales and codebooks.
+/// Counts bytes of codes, scales and codebooks.
 class BitsBudget final : public NetworkBudget {
  public:
   BitsBudget(const FormatSpace& space, const QuantPlan& plan, double bits) : space_(space), bits_(bits) {
@@ -66,7 +66,7 @@ class BitsBudget final : public NetworkBudget {
   }
 
   std::optional<std::uint64_t> limit() const override {
-    constexpr double kMost = 64;  // more than any format has
+    constexpr double kMost = 64;  // more bits than any format has
     auto all = static_cast<std::uint64_t>(std::min(bits_, kMost) / 8 * static_cast<double>(weights_)) + 1;
     while (all > 0 && bits_per_weight(all, weights_) > bits_) --all;
     return all >= fixed_ ? std::optional(all - fixed_) : std::nullopt;
@@ -95,7 +95,7 @@ class BitsBudget final : public NetworkBudget {
   std::uint64_t fixed_ = 0, weights_ = 0;
 };
 
-/// In parts of bit operations, so that rounding up takes less than one of them from all nodes.
+/// Counts parts of bit operations, so that rounding up adds less than one of them over all nodes.
 class OperationsBudget final : public NetworkBudget {
  public:
   OperationsBudget(const FormatSpace& space, const std::vector<QuantPlan>& plans, const BudgetWish& wish)
@@ -146,7 +146,7 @@ class OperationsBudget final : public NetworkBudget {
   double parts_ = 1024;
 };
 
-/// Nothing adds up: each layer's register fits, or does not.
+/// Nothing is summed: each layer's register fits, or does not.
 class RegisterBudget final : public NetworkBudget {
  public:
   RegisterBudget(const FormatSpace& space, const std::vector<QuantPlan>& plans, const BudgetWish& wish)
@@ -200,10 +200,10 @@ class RegisterBudget final : public NetworkBudget {
 
   struct Narrowest {
     std::optional<int> bits;
-    std::string where;  ///< a node: whose register that is, or which has none
+    std::string where;  ///< the node with that register, or without one
   };
 
-  /// What a group can do with.
+  /// The narrowest registers that a group can have.
   Narrowest narrowest(std::size_t g) const {
     const Group& group = space_.groups()[g];
     Narrowest best;

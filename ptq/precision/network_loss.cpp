@@ -25,7 +25,7 @@ struct OutputLoss {
     const std::vector<float> a = meant.to_floats(), b = made.to_floats();
     is_broken = is_broken || a.size() != b.size();
     for (std::size_t i = 0; i < a.size() && !is_broken; ++i) {
-      if (!std::isfinite(a[i])) continue;  // nothing can be said of it
+      if (!std::isfinite(a[i])) continue;  // excluded: its error is not defined
       is_broken = !std::isfinite(b[i]);
       lost += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
       all += std::pow(static_cast<double>(a[i]), 2);
@@ -38,7 +38,7 @@ struct OutputLoss {
   }
 };
 
-/// Places of outputs that are results.
+/// Returns the indices of outputs that are results.
 std::vector<std::size_t> places_of_results(const Graph& graph) {
   std::set<std::string> kept;
   for (const runtime::Tie& tie : runtime::find_ties(graph)) kept.insert(tie.present);
@@ -48,7 +48,7 @@ std::vector<std::size_t> places_of_results(const Graph& graph) {
   return places;
 }
 
-/// Whether the network in floats lies in memory anyhow, and a second one beside it is no matter.
+/// Whether the float network is in memory anyway, so that a second copy does not matter.
 bool lies_in_memory(const Setting& setting) {
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : setting.graph.initializers) {
@@ -65,7 +65,7 @@ std::optional<double> network_loss(Setting& setting, std::size_t most) {
   if (places.empty() || !lies_in_memory(setting)) return std::nullopt;
   if (setting.plan.needs_calibration())
     graph::calibrate(setting.graph, *setting.engine, setting.samples, setting.plan);
-  Setting now = setting;  // in which what has no codes is rounded
+  Setting now = setting;  // in which constants without codes are rounded
   const auto meant = setting.engine->prepare(setting.graph),
              made = setting.engine->prepare(quantized_network(now, true).graph);
   std::vector<OutputLoss> losses(places.size());

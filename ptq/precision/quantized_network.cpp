@@ -16,7 +16,7 @@ using graph::Graph;
 using graph::Node;
 using graph::PlannedEdge;
 
-/// Nodes that make `made` of `value` as the edge's quantizer does.
+/// Returns the nodes that compute `made` from `value` as the edge's quantizer does.
 std::vector<Node> quantizer_of(Graph& graph, const PlannedEdge& edge, const std::string& value,
                                const std::string& made) {
   std::vector<Node> nodes = graph::activation_quantizer(graph, edge, edge.value + "_seen");
@@ -48,8 +48,8 @@ QuantizedNetwork quantized_network(Setting& setting, bool quantizes_values) {
   QuantizedNetwork made{.graph = setting.graph, .places = {}};
   Graph& graph = made.graph;
   settle_codes(setting, graph);
-  std::map<std::string, std::string> floats;        // by a quantized value's name, what it was before
-  std::map<std::string, std::vector<Node>> behind;  // by that one's, what quantizes it
+  std::map<std::string, std::string> floats;        // by a quantized value's name, the float value
+  std::map<std::string, std::vector<Node>> behind;  // by the float value's name, its quantizer
   for (const PlannedEdge& edge : setting.plan.edges) {
     if (!quantizes_values || edge.truncation || floats.contains(edge.value)) continue;
     const std::string before = floats[edge.value] = add_like(graph, edge.value, "_float");

@@ -1,4 +1,4 @@
-// The network as it will be, for stages behind rounding.
+// Builds the quantized network, for stages after rounding.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,19 @@
 
 namespace crumb::ptq {
 
-/// The setting's network as it will be: constants have their codes, and where it is asked for, each value that will be quantized is what
-/// its quantizer makes of it, under its own name; those who will take it as it was find that under another.
+/// The setting's network after quantizing: constants have their codes. If requested, each value that will be
+/// quantized is its quantizer's output, under its own name; consumers that take it in floats take it under
+/// another name.
 struct QuantizedNetwork {
   graph::Graph graph;
-  std::vector<std::size_t> places;  ///< of the setting's nodes
+  std::vector<std::size_t> places;  ///< index here of each of the setting's nodes
 
   std::vector<SampledLayer> placed(std::vector<SampledLayer> layers) const;
 };
 
-/// Codes that are not chosen yet are those of rounding, also in the plan. Where a range is to be found, samples run through the float
-/// network once, and the plan has it from there on: what stages count on is what the network gets. Throws what graph::calibrate does.
+/// Constants without codes are rounded, also in the plan. Where a range is unknown, samples run through the
+/// float network once, and the plan keeps the range: stages work with the ranges that the network gets.
+/// Throws what graph::calibrate does.
 QuantizedNetwork quantized_network(Setting& setting, bool quantizes_values);
 
 }  // namespace crumb::ptq

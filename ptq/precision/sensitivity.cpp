@@ -19,7 +19,7 @@ namespace {
 
 using graph::Tensor;
 
-/// Of rows by a spec, what of the outputs' squares is lost.
+/// Returns the share of the outputs' squares that rounding rows by a spec loses.
 double output_share(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
                     const LayerMoments& inputs, int threads) {
   std::vector<float> lost(rows.values.size());
@@ -35,7 +35,7 @@ double output_share(const QuantSpec& spec, const WeightRows& rows, const Sampled
   return all > 0 ? std::max(error, 0.0) / all : 0;
 }
 
-/// Sums of exponentials of a row, from its largest.
+/// The sum of a row's exponentials, relative to its largest.
 struct RowSums {
   double most, log_sum;
 };

@@ -1,4 +1,4 @@
-// What it costs a network when one matrix is rounded, measured on samples: by which formats are chosen for a budget
+// Measures on samples what rounding one matrix costs a network, by which formats are chosen for a budget
 // (quant/budget/budget.h).
 #pragma once
 
@@ -12,45 +12,48 @@
 
 namespace crumb::ptq {
 
-/// What of a network a choice of formats makes small.
+/// Which error a choice of formats minimizes.
 enum class Sensitivity {
-  kError,    ///< what is rounded itself: its squared error over its squares
-  kHessian,  ///< each layer's outputs: the same of them
-  kKl,       ///< predictions: how far they are where one thing alone is rounded to one of the formats
+  kError,    ///< of the rounded weights or inputs: squared error over squares
+  kHessian,  ///< of each layer's outputs: squared error over squares
+  kKl,       ///< of predictions: their distance if a single weight or input is rounded to one of the formats
 };
 
-/// The squared error of a constant over its squares, rounded by a spec that fits its shape.
+/// Returns the squared error over squares of a constant rounded by a spec. Precondition: the spec fits its
+/// shape.
 double own_error(const QuantSpec& spec, const graph::Tensor& constant, graph::MatrixAxes axes, int threads);
 
-/// The format that things are rounded to, one at a time, to see what becomes of predictions: between the coarsest one, where one
-/// tensor can spoil everything, and the middle one, which says less of what coarse ones do. Precondition: there is one.
+/// Returns the format to which weights and inputs are rounded, one at a time, to see the effect on
+/// predictions: between the coarsest one, where one tensor can spoil everything, and the middle one, which
+/// tells less about coarse ones. Precondition: there is one.
 QuantSpec probe_of(std::vector<QuantSpec> formats);
 
-/// The squared error of a layer's outputs over their squares, tr((Q - W) H (Q - W)^T) / tr(W H W^T), H the second moments of what it
-/// takes in the float network: for each layer (sampled_layers.h) of the plan, for each of the specs that fit its shape.
+/// The squared error of a layer's outputs over their squares, tr((Q - W) H (Q - W)^T) / tr(W H W^T), H being
+/// the second moments of its inputs in the float network: for each layer (sampled_layers.h) of the plan, for
+/// each of the specs that fit its shape.
 using OutputErrors = std::map<std::string, std::map<std::string, double>>;  ///< by constant, by spec
 
 /// Precondition: the setting has an engine and samples. Throws Error where values are not finite.
 OutputErrors output_errors(const Setting& setting, const std::vector<QuantSpec>& specs);
 
-/// How far results of a network are from those of the float one.
+/// A distance of a network's results from the float network's.
 using Distance =
     std::function<double(const std::vector<graph::Tensor>& floats, const std::vector<graph::Tensor>& found)>;
 
-/// Of all values, the squared error over the squares.
+/// Returns the squared error over the squares of all values.
 double relative_distance(const std::vector<graph::Tensor>& floats, const std::vector<graph::Tensor>& found);
 
-/// The mean Kullback-Leibler divergence of predictions, from logits [..., vocabulary], the first result; the first half of
-/// the places, which have little before them, is left out.
+/// Returns the mean Kullback-Leibler divergence of predictions from logits [..., vocabulary], the first
+/// result. Leaves out the first half of the positions, which have little context.
 double prediction_distance(const std::vector<graph::Tensor>& floats, const std::vector<graph::Tensor>& found);
 
 /// The float network's results on the first samples.
 class FloatResults {
  public:
-  /// The setting must outlive it.
+  /// Precondition: the setting outlives this.
   FloatResults(const Setting& setting, Distance distance, std::size_t samples);
 
-  /// The mean of the distances of another network's results.
+  /// Returns the mean distance of another network's results.
   double distance_of(const graph::Graph& network) const;
 
  private:
@@ -61,18 +64,19 @@ class FloatResults {
   std::vector<std::vector<graph::Tensor>> inputs_, floats_;
 };
 
-/// What brings losses of one kind to another: those of a thing that was probed by its own distance, others by what is usual.
+/// Converts losses of one kind to another: by the measured distance for what was probed, else by the usual
+/// ratio.
 struct Proportion {
   double far = 0, own = 0;  ///< sums over what was probed
 
   void add(double distance, double loss);
   double usual() const { return own > 0 ? far / own : 1; }
-  /// Of a thing whose loss at the probe is this.
+  /// Returns the factor for a weight or input with this loss at the probe.
   double factor(double distance, double loss) const;
 };
 
-/// The distance of the results where each constant of the plan alone is rounded by `spec`, by name; without those that it
-/// does not fit.
+/// Returns the distance of the results if only one constant of the plan is rounded by `spec`, by its name;
+/// without constants that it does not fit.
 std::map<std::string, double> distances(const Setting& setting, const QuantSpec& spec,
                                         const FloatResults& floats);
 
