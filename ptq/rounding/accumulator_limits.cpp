@@ -9,7 +9,7 @@
 namespace crumb::ptq {
 namespace {
 
-std::int64_t floor_of(std::int64_t a, std::int64_t b) {  // b > 0
+std::int64_t floor_of(std::int64_t a, std::int64_t b) {  // precondition: b > 0
   return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
@@ -30,7 +30,7 @@ AccumulatorLimits::AccumulatorLimits(const FixedScales& scales, std::size_t firs
   const double radius = 2 * static_cast<double>(most_) / static_cast<double>(greatest_ - least_);
   for (std::size_t row = 0; row < count; ++row) {
     for (std::size_t begin = 0; begin < columns; begin += width_) {
-      std::vector<double> codes(width_, 0.0);  // a smaller tile is filled up
+      std::vector<double> codes(width_, 0.0);  // a smaller tile is padded with zeros
       double mean = 0;
       for (std::size_t k = begin; k < std::min(columns, begin + width_); ++k) {
         const float scale = scales.scale(scales.block_of(first_row + row, k));
@@ -55,7 +55,7 @@ std::uint8_t AccumulatorLimits::admit(std::size_t row, std::size_t column, std::
   const NumberFormat& number = *scales_.encoding().number;
   std::int64_t &p = positive_[tile_of(row, column)], &n = negative_[tile_of(row, column)];
   auto wish = static_cast<std::int64_t>(scales_.level(scales_.block_of(first_row_ + row, column), code));
-  // greatest p + least n <= most; least p + greatest n >= -most.
+  // Limits: greatest p + least n <= most; least p + greatest n >= -most.
   if (wish > 0) {
     std::int64_t room = floor_of(most_ - least_ * n - greatest_ * p, greatest_);
     if (least_ < 0) room = std::min(room, floor_of(most_ + least_ * p + greatest_ * n, -least_));

@@ -18,13 +18,13 @@ using graph::Graph;
 using graph::Tensor;
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
-/// Of one batch: each sample that a layer takes is multiplied by its weights in both networks, and by itself, by the float network's, and
-/// their difference by itself.
+/// Returns the multiplications of one batch: of each sample of a layer with its weights in both networks,
+/// with itself, with the float network's sample, and of their difference with itself.
 double work_of(const Graph& graph, const std::vector<SampledLayer>& layers, const Shapes& shapes) {
   Graph bound;
   try {
     bound = graph::bind_shapes(graph, shapes);
-  } catch (const Error&) {  // which running says better
+  } catch (const Error&) {  // running reports it better
     return 0;
   }
   double work = 0;

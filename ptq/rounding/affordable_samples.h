@@ -1,4 +1,4 @@
-// How many samples rounding is given where nobody said how: as many as do not take long.
+// How many samples rounding gets if nobody chose: as many as do not take long.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace crumb::ptq {
 
-/// Whether a stage that rounds finds a layer, or a shared matrix, that becomes codes and has none yet.
+/// Whether a rounding stage would find a layer, or a shared matrix, that becomes codes and has none yet.
 bool has_open_layers(const Setting& setting);
 
 /// The first of a setting's batches.
@@ -16,9 +16,10 @@ struct AffordableSamples {
   std::size_t taken = 0, all = 0;
 };
 
-/// As many batches as `most` multiplications of a stage that rounds layer by layer come to, one at least: both networks run, and of
-/// each layer's inputs second moments are summed (rounding_stage.h). Batches of which it cannot be said count nothing. It depends on shapes
-/// alone, and on no machine. Precondition: the setting has samples.
+/// Returns as many batches as rounding layer by layer can use within `most` multiplications, at least one: it
+/// runs both networks and sums second moments of each layer's inputs (rounding_stage.h). Batches of unknown
+/// cost count as nothing. The result depends on shapes alone, not on the machine. Precondition: the setting
+/// has samples.
 AffordableSamples affordable_samples(const Setting& setting, double most);
 
 }  // namespace crumb::ptq

@@ -1,4 +1,5 @@
-// What nodes beside linear layers add to their matrices: adapters (graph/adapters.h) and single weights (graph/sparse_products.h).
+// What branches of linear layers add to their matrices: adapters (graph/adapters.h) and single weights
+// (graph/sparse_products.h).
 #pragma once
 
 #include <map>
@@ -13,10 +14,10 @@ namespace crumb::ptq {
 
 class BranchWeights {
  public:
-  BranchWeights() = default;  ///< nothing stands beside any
+  BranchWeights() = default;  ///< no layer has a branch
   explicit BranchWeights(const graph::Graph& graph);
 
-  /// Beside the layer of this constant [out, in], row by row; empty where there is nothing.
+  /// Returns what branches add to this constant [out, in], row by row; empty if there are none.
   std::vector<float> of(const std::string& constant) const;
 
  private:

@@ -1,5 +1,5 @@
-// The stage clip: scales of blocks by what rounding does to outputs, and the nearest codes under them; what AWQ does behind its factors
-// (Lin et al. 2023, arXiv:2306.00978), for each block by itself.
+// The stage clip chooses block scales by the effect of rounding on outputs, and the nearest codes under them:
+// AWQ's step after its factors (Lin et al. 2023, arXiv:2306.00978), for each block alone.
 #pragma once
 
 #include "ptq/rounding/code_walk.h"
@@ -9,7 +9,7 @@ namespace crumb::ptq {
 
 CodeWalk nearest_walk(const LayerTarget& layer);
 
-/// As rounding_stage.h says; with `sweeps` codes and scales are improved in turns (descent.h).
+/// Does what rounding_stage.h says; with `sweeps` it improves codes and scales alternately (descent.h).
 StageReport clip(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

@@ -1,4 +1,4 @@
-// How a method goes through the columns of a layer's matrix: what GPTQ, GPFQ and Qronos differ in.
+// How a method goes through the columns of a layer's matrix: the difference between GPTQ, GPFQ and Qronos.
 #pragma once
 
 #include <Eigen/Core>
@@ -9,18 +9,18 @@
 
 namespace crumb::ptq {
 
-/// What is known of a layer, or of a convolution's group, before its codes are chosen. Matrices of weights lie row by row.
+/// What is known about a layer, or a group of a convolution, before its codes are chosen. Weight matrices are
+/// row-major.
 struct LayerTarget {
   std::span<const float> weights;  ///< W
-  std::span<const float> whole;    ///< V: W and what nodes beside the layer add to it (branch_weights.h)
-  std::span<const float>
-      nearest;  ///< (W (H + d) + V (G - H)) (H + d)^-1, whose outputs are those that are to
-                ///< stay: what lies beside the codes takes in x, too; W without G
+  std::span<const float> whole;    ///< V: W plus what the layer's branches add (branch_weights.h)
+  /// (W (H + d) + V (G - H)) (H + d)^-1, or W without G: its outputs plus those of branches on x are the target.
+  std::span<const float> nearest;
   const Eigen::MatrixXd& moments;  ///< H = sum x x^T
   const Eigen::MatrixXd* cross;    ///< G = sum y x^T, y being the float network's x; null: y is x
-  Feedback& feedback;              ///< of H + d; a walk may take it away
-  double damping;                  ///< that was asked for, as a share of H's mean diagonal
-  bool by_size;                    ///< the order of columns
+  Feedback& feedback;              ///< of H + d; a walk may move it away
+  double damping;                  ///< as requested: a share of H's mean diagonal
+  bool by_size;                    ///< columns with the largest diagonal come first
   int threads;
 };
 
@@ -28,11 +28,11 @@ struct LayerTarget {
 ///   starts_k + sum over j < k of U_jk (meant_j - q_j).
 struct CodeWalk {
   Feedback feedback;
-  std::span<const float> meant;  ///< the target's weights, or the nearest
+  std::span<const float> meant;  ///< the target's `weights` or `nearest`
   std::vector<float> starts;     ///< empty: meant
 };
 
-/// By the stage.
+/// Returns a layer's walk; each stage has one.
 using CodeWalkOf = CodeWalk (*)(const LayerTarget&);
 
 }  // namespace crumb::ptq

@@ -10,7 +10,7 @@ namespace crumb::ptq {
 namespace {
 
 constexpr std::size_t kPieceRows = 48;
-constexpr std::size_t kChunk = 64;  // columns whose changes reach the others together
+constexpr std::size_t kChunk = 64;  // columns whose changes are applied to the others together
 
 class Descent {
  public:
@@ -65,7 +65,7 @@ class Descent {
     lost_[at] = scales_.value(first_row_ + row, k, codes_[at]) - meant_[at];
   }
 
-  /// x [rows, count], columns from `begin` on, times the moments.
+  /// Multiplies x [rows, count], columns from `begin` on, by the moments.
   void multiply(const float* x, std::size_t stride, std::size_t begin, std::size_t count,
                 std::vector<float>& y) const {
     runtime::exact::multiply({.rows = rows_,
@@ -80,7 +80,7 @@ class Descent {
                              1);
   }
 
-  /// own_: the pulls of the chunk's columns in this row.
+  /// Uses own_, the pulls of the chunk's columns in this row.
   void move_code(std::size_t row, std::size_t begin, std::size_t k, std::size_t count) {
     const std::size_t at = row * columns_ + k;
     const float diagonal = moment_row(k)[k];
@@ -104,7 +104,7 @@ class Descent {
     levels_.resize(width);
     for (std::size_t i = 0; i < width; ++i)
       levels_[i] = scales_.level(block, codes_[row * columns_ + first + i]);
-    products_.assign(width, 0.0F);  // of the block's moments and its levels
+    products_.assign(width, 0.0F);  // the block's moments times its levels
     for (std::size_t j = 0; j < width; ++j) {
       const float* const factors = moment_row(first + j) + first;
       const float level = levels_[j];
@@ -124,7 +124,7 @@ class Descent {
     }
   }
 
-  /// Where less is lost then.
+  /// Changes the scale if less is lost then.
   bool change_scale(std::uint64_t block, float along, float square) {
     const float old = scales_.scale(block);
     if (!(old > 0) || !(square > 0)) return false;
@@ -137,7 +137,7 @@ class Descent {
     return false;
   }
 
-  /// Of blocks wider than a chunk, all rows' at a time.
+  /// Changes scales of blocks wider than a chunk, those of all rows together.
   void move_wide_scales() {
     std::vector<float> levels(rows_ * width_), pulled(rows_ * columns_), change(rows_ * width_);
     for (std::size_t first = 0; first < columns_; first += width_) {
@@ -173,7 +173,7 @@ class Descent {
   const float* moments_;
   bool scales_move_ = false;
   std::vector<float> lost_, pull_, own_;
-  std::vector<float> levels_, products_;  ///< of a block whose scale moves
+  std::vector<float> levels_, products_;  ///< of the block whose scale changes
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a quantizer of activations makes of values, outside of its network.
+// Quantizes values as an activation quantizer does, outside of its network.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@ namespace crumb::ptq {
 
 class EdgeRounding {
  public:
-  /// Of a calibrated edge of a plan for this graph; no truncation. The engine must outlive it.
+  /// The edge is a calibrated one of a plan for this graph, and no truncation. The engine must outlive this.
   EdgeRounding(const graph::Graph& graph, const graph::PlannedEdge& edge, const graph::Engine& engine);
 
-  /// What is lost of each number: rounded less given. Elements may stand in another order than where the edge is, unless the scale
-  /// is one for each token.
+  /// Returns each number's rounding error: rounded minus given. Elements may be in another order than at the
+  /// edge, unless it has one scale for each token.
   graph::Tensor error(const graph::Tensor& value) const;
 
  private:

@@ -13,13 +13,13 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 
-constexpr std::size_t kRows = 32, kColumns = 64;  // of a piece, whose codes are chosen before the next begins
+constexpr std::size_t kRows = 32, kColumns = 64;  // of a piece, which is finished before the next
 constexpr double kBringsNothing = 1e-12;          // of the mean
 
-/// Rows of a matrix whose columns lie in an order, on the way to codes.
+/// Rows of a matrix, with columns in some order, while their codes are chosen.
 class Piece {
  public:
-  /// begin: the first row, as `limits` counts.
+  /// begin: the first row's index in `limits`.
   Piece(const FixedScales& scales, const Feedback& feedback, std::size_t first_row, std::size_t rows,
         const float* meant, const float* starts, AccumulatorLimits* limits, std::size_t begin)
       : scales_(scales),
@@ -34,7 +34,7 @@ class Piece {
         lost_(rows * columns_),
         target_(rows * kColumns) {}
 
-  /// codes: of these rows, in the matrix' own order.
+  /// codes: of these rows, in the matrix' own order of columns.
   void run(std::uint8_t* codes) {
     for (std::size_t begin = 0; begin < columns_; begin += kColumns) {
       const std::size_t count = std::min(kColumns, columns_ - begin);
@@ -130,7 +130,7 @@ std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bo
   const std::size_t size = made.size();
   const double mean = moments.diagonal().mean();
   if (!(mean > 0)) return std::nullopt;
-  // With both axes from back to front the upper factor is a lower one: H = R R^T, R_ij = U_(n-1-j)(n-1-i).
+  // With both axes reversed the upper factor is a lower one: H = R R^T, R_ij = U_(n-1-j)(n-1-i).
   for (made.damping_ = damping; made.damping_ <= std::max(1.0, damping) && std::isfinite(made.damping_);
        made.damping_ *= 10) {
     std::vector<double> damped(size * size);

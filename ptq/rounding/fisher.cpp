@@ -20,7 +20,7 @@ namespace {
 using graph::PlannedConstant;
 using graph::Tensor;
 
-/// The samples one at a time, where the graph takes them so.
+/// Returns the samples one at a time, if the graph takes them so.
 graph::Batches one_by_one(const Setting& setting) {
   return [&setting](const auto& batch) {
     setting.samples([&](const std::vector<Tensor>& inputs) {
@@ -37,7 +37,7 @@ graph::Batches one_by_one(const Setting& setting) {
   };
 }
 
-/// What a constant's weights are, and what their squared errors cost.
+/// A constant's weights, and the costs of their squared errors.
 class WeighedRows {
  public:
   WeighedRows(const Tensor& tensor, const PlannedConstant& constant, std::vector<float> squares)
@@ -52,7 +52,7 @@ class WeighedRows {
   void damp(double share) { added_ = share * all_ / static_cast<double>(squares_.size()); }
   double importance(std::size_t weight) const { return static_cast<double>(squares_[weight]) + added_; }
 
-  /// Of codes, the weighed squared error over the weighed squares.
+  /// Returns the weighed squared error of codes over the weighed squares.
   double share_lost(const FixedScales& scales, std::span<const std::uint8_t> codes) const {
     double lost = 0, all = 0;
     for (std::size_t i = 0; i < rows_.values.size(); ++i) {
@@ -106,14 +106,15 @@ class PaletteSearch {
       return weights.importance(row * start.columns() + column);
     });
     const Palette found(std::move(scales), weights, setting_.threads);
-    const Palette& best = found.lost <= by_spec.lost ? found : by_spec;  // of very many, k-means sees bins
+    const Palette& best =
+        found.lost <= by_spec.lost ? found : by_spec;  // of very many weights, k-means sees bins
     report_.layers.push_back({.layer = constant.value, .before = by_spec.lost, .after = best.lost});
     constant.rounded = {.tensor = std::make_shared<const QuantizedTensor>(best.scales.with_codes(best.codes)),
                         .axes = weights.rows().axes};
     setting_.palettes.insert(constant.value);
   }
 
-  /// others: constants of other specs.
+  /// others: the number of constants with other specs.
   StageReport report(std::size_t others) && {
     if (others > 0)
       report_.notes.push_back(count_text(others, "constant") + " of other specs " +
@@ -136,7 +137,7 @@ void check_gradients(const Stage&, const Setting& setting) {
 StageReport fisher(const Stage& stage, Setting& setting) {
   std::vector<PlannedConstant*> palettes, others;
   for (PlannedConstant& constant : setting.plan.constants)
-    if (constant.spec && !constant.rounded)  // a stack has a palette for each matrix, and keeps rounding
+    if (constant.spec && !constant.rounded)  // a stack, which has a palette for each matrix, keeps rounding
       (constant.spec->number->learned && constant.axes.stack == 0 ? palettes : others).push_back(&constant);
   if (palettes.empty())
     throw Error("the stage fisher finds no palette (palette1 to palette8) that has no codes yet" +

@@ -11,7 +11,7 @@ using Eigen::MatrixXd;
 
 constexpr std::size_t kPathRows = 32;
 
-/// What the columns up to each one, in their order, have in G and not in H, over H's own: (G - H)_jk / H_kk.
+/// Returns (G - H)_jk / H_kk for columns j up to each k, in their order: what G has and H does not.
 MatrixXd missing(const LayerTarget& layer, const std::vector<std::size_t>& order) {
   const Eigen::VectorXd divisors = greedy_divisors(layer.moments, layer.damping);
   const Index size = layer.moments.rows();

@@ -1,5 +1,5 @@
-// The stage gptq (Frantar et al. 2022, arXiv:2210.17323): the weights whose outputs are those that are to stay, rounded column by
-// column as feedback.h has it.
+// The stage gptq (Frantar et al. 2022, arXiv:2210.17323): rounds the weights with the target outputs column
+// by column as feedback.h says.
 #pragma once
 
 #include "ptq/rounding/code_walk.h"
@@ -9,7 +9,7 @@ namespace crumb::ptq {
 
 CodeWalk gptq_walk(const LayerTarget& layer);
 
-/// As round_layers() has it (rounding_stage.h).
+/// Does what round_layers() says (rounding_stage.h).
 StageReport gptq(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

@@ -26,11 +26,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kModel = "layers on their way";  // what the files say they are
+constexpr const char* kModel = "layers on their way";  // the files' model name
 constexpr const char* kNotes = "layers.json";
 constexpr std::size_t kDigits = 5;  // of a file's number, at least
 
-/// Doubles as their bits: JSON has no exact decimals.
+/// Stores doubles as their bits, because JSON has no exact decimals.
 json to_json(const StoredLayer& layer) {
   return {{"constant", layer.constant},
           {"axes", layer.codes.axes},
@@ -56,7 +56,7 @@ StoredLayer layer_from(const json& object, const std::shared_ptr<const CrumbFile
   return layer;
 }
 
-/// What a station's file says of its layers. Throws Error where it is no such file, or damaged.
+/// Returns what a station's file says about its layers. Throws Error where it is no such file, or damaged.
 json notes_of(const CrumbFile& file) {
   const PackedFile* notes = file.find_file(kNotes);
   if (file.header().model != kModel || !notes) throw Error("no file of layers");
@@ -64,7 +64,7 @@ json notes_of(const CrumbFile& file) {
   return parse_bounded_json(bytes.bytes()).take();
 }
 
-/// A station's file.
+/// A station's file that an earlier run left.
 struct Left {
   RunIdentity run;
   std::vector<StoredLayer> layers;
@@ -82,7 +82,7 @@ Left read_file(const fs::path& path) {
   return left;
 }
 
-/// Nothing where there is none, or it is not what was written.
+/// Returns nothing where there is no file, or it is damaged.
 std::optional<Left> sound_file(const fs::path& path) {
   try {
     return read_file(path);
@@ -93,7 +93,7 @@ std::optional<Left> sound_file(const fs::path& path) {
   }
 }
 
-/// Of a file called as path() calls them, its number.
+/// Returns the number in a file name of path().
 std::optional<std::size_t> station_of(const fs::path& path) {
   const std::string name = path.filename().string();
   const std::size_t digits = name.find_first_not_of("0123456789");
@@ -109,7 +109,8 @@ fs::path file_in(const fs::path& folder, std::size_t station) {
   return folder / (number + ".crumb");
 }
 
-/// Those of stations from that one on. Throws Error where there are some and the folder is none that a run made.
+/// Removes files of stations from `first` on. Throws Error where there are some and no run created the
+/// folder.
 void remove_files(const fs::path& folder, std::size_t first) {
   std::vector<fs::path> gone;
   struct stat info = {};
@@ -148,7 +149,7 @@ void LayerFiles::settle(const fs::path& output, const RunIdentity& identity, boo
   }
   remove_files(folder, 0);
   std::error_code ignored;
-  fs::remove(folder, ignored);  // where nothing is in it
+  fs::remove(folder, ignored);  // only if it is empty
 }
 
 LayerFiles::LayerFiles(const fs::path& output, const RunIdentity& identity, bool resume)
@@ -164,10 +165,10 @@ LayerFiles::~LayerFiles() {
   if (!keeps_) {
     try {
       remove_from(0);
-    } catch (const Error&) {  // somebody else's came there meanwhile: it stays
+    } catch (const Error&) {  // another process put something there meanwhile: it stays
     }
   }
-  fs::remove(folder_, ignored);  // where nothing is in it
+  fs::remove(folder_, ignored);  // only if it is empty
 }
 
 void LayerFiles::take_over(const fs::path& output, const RunIdentity& identity) {

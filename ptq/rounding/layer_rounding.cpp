@@ -23,7 +23,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 
 constexpr std::size_t kRowsShifted = 64;
-constexpr double kUsualDamping = 0.01;  // of what outputs are held against, where a walk asks for none
+constexpr double kUsualDamping = 0.01;  // of the target, for walks without damping
 constexpr int kMagnitudeSteps = 100;
 
 std::string short_text(double value) {
@@ -32,8 +32,7 @@ std::string short_text(double value) {
   return text;
 }
 
-/// A matrix with something added to its diagonal, as long as this lives: of large ones there is no room for
-/// another.
+/// Adds to a matrix' diagonal in place while this lives: memory has no room for a second large matrix.
 class Damped {
  public:
   Damped(MatrixXd& matrix, double share) : matrix_(matrix), diagonal_(matrix.diagonal()) {
@@ -48,14 +47,14 @@ class Damped {
   const Eigen::VectorXd diagonal_;
 };
 
-/// Rows of W to rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1, d being the feedback's damping; `beside`,
-/// rows of V - W, may be empty: V is W.
+/// Replaces rows of W by rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1, d being the feedback's damping.
+/// `beside` has rows of V - W, or is empty: then V is W.
 void shift(std::span<float> rows, std::span<const float> beside, const MatrixXd& moments, MatrixXd& cross,
            const Feedback& feedback, int threads) {
   const auto size = static_cast<std::size_t>(moments.rows());
   const double share = feedback.damping() * moments.diagonal().mean();
   const Damped target(cross, share);
-  cross.transposeInPlace();  // rows of it lie in rows
+  cross.transposeInPlace();  // so that its rows are contiguous
   parallel_for(rows.size() / size, kRowsShifted, threads, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = begin * size, count = end - begin;
     const std::span<float> part = rows.subspan(first, count * size);
@@ -86,7 +85,7 @@ void shift(std::span<float> rows, std::span<const float> beside, const MatrixXd&
   cross.transposeInPlace();
 }
 
-/// By the spec, but for a codebook that was found before.
+/// Returns the spec's scales, with the codebook that was found before, if any.
 FixedScales scales_before(const QuantSpec& spec, const WeightRows& rows, const RoundingOptions& options,
                           const std::string& name) {
   FixedScales scales(spec, rows.values, rows.shape, name, options.threads);
@@ -94,20 +93,20 @@ FixedScales scales_before(const QuantSpec& spec, const WeightRows& rows, const R
   return scales;
 }
 
-/// How far what codes give is from what the float layer gives. With W the codes' matrix, V with what lies
-/// beside it, T what W becomes by shift() and d its damping:
+/// The distance of the codes' outputs from the float layer's. With W the codes' matrix, V the sum of W and
+/// its branches, T the result of shift() for W and d its damping:
 ///
 ///   |V y - (V - W + Q) x|^2 = |(Q - T) x|^2 + 2 d tr((Q - T) (W - T)^T) + |V (y - x) - (T - W) x|^2.
 class Loss {
  public:
-  /// Of a layer that takes what the float network's takes: T is W.
+  /// For a layer with the same inputs as in the float network: T is W.
   Loss(std::span<const float> target, const MatrixXd& moments, int threads)
       : target_(target),
         moments_(moments),
         all_(output_squares(target, moments, threads)),
         threads_(threads) {}
 
-  /// Of the matrix `rows`, with what lies beside it `whole`; `late` is |V (y - x)|^2.
+  /// For the matrix `rows`, with its branches added in `whole`; `late` is |V (y - x)|^2.
   Loss(std::span<const float> target, std::span<const float> rows, std::span<const float> whole, double late,
        double damping, const MatrixXd& moments, const MatrixXd& cross, int threads)
       : target_(target), moments_(moments), damping_(damping * moments.diagonal().mean()), threads_(threads) {
@@ -120,7 +119,7 @@ class Loss {
              output_squares(moved_, moments, threads);
   }
 
-  double all() const { return all_; }  ///< squares of what the float layer gives
+  double all() const { return all_; }  ///< squares of the float layer's outputs
 
   double of(const FixedScales& scales, RowRange range, std::span<const std::uint8_t> codes) const {
     const double lost = output_error(scales, range, target_, codes, moments_, threads_);
@@ -160,7 +159,7 @@ class LayerRounding {
   RoundedLayer run() {
     if (options_.own_scales && !scales_.may_change() && options_.codebook.empty()) {
       find_codebook(scales_, meant_, layer_.rows, inputs_.moments);
-      codes_ = nearest_codes(scales_, meant_, options_.threads);  // of groups that no sample reaches, too
+      codes_ = nearest_codes(scales_, meant_, options_.threads);  // also for groups without samples
     }
     if (options_.own_scales && blocks_span_groups(scales_, layer_.rows)) {
       std::vector<Eigen::VectorXd> weights;
@@ -195,13 +194,13 @@ class LayerRounding {
 
   double share(double lost) const { return all_ > 0 ? lost / all_ : 0; }
 
-  /// The rows of one group, and what is known of its inputs.
+  /// The rows of one group, and what is known about its inputs.
   struct Part {
     RowRange rows;
-    std::span<float> own;           ///< their weights; then what outputs are held against
+    std::span<float> own;           ///< weights; later the target
     std::span<const float> beside;  ///< may be empty
     MatrixXd& moments;
-    MatrixXd* cross;  ///< null: the float network brings the same
+    MatrixXd* cross;  ///< null: the float network has the same inputs
     double late = 0;  ///< |V (y - x)|^2
   };
 
@@ -232,7 +231,7 @@ class LayerRounding {
     if (!is_reached) {
       ++unreached_;
       if (!budget_) return;
-      part.moments = MatrixXd::Identity(part.moments.rows(), part.moments.cols());  // each column for itself
+      part.moments = MatrixXd::Identity(part.moments.rows(), part.moments.cols());  // each column alone
       part.cross = nullptr;
       feedback = Feedback::of(part.moments, damping(), options_.by_size, options_.threads);
     } else if (feedback->damping() > damping()) {
@@ -248,7 +247,7 @@ class LayerRounding {
     after_ += loss->of(scales_, part.rows, chosen);
   }
 
-  /// The part's codes, and what they are measured by. Of its cross moments and `feedback` nothing is left.
+  /// Chooses the part's codes and sets their loss. Uses up the cross moments and `feedback`.
   std::vector<std::uint8_t> choose(const Part& part, Feedback& feedback, std::optional<Loss>& loss) {
     const double damping = feedback.damping();
     std::vector<float> weights(part.own.begin(), part.own.end());
@@ -257,7 +256,7 @@ class LayerRounding {
       shift(part.own, part.beside, part.moments, *part.cross, feedback, options_.threads);
       loss.emplace(part.own, weights, whole, part.late, damping, part.moments, *part.cross, options_.threads);
     } else {
-      feedback.forget_factors();  // nothing is shifted, and of large matrices there is no room for another
+      feedback.forget_factors();  // not needed for a shift, and memory has no room for another large matrix
       loss.emplace(part.own, part.moments, options_.threads);
     }
     std::vector<std::uint8_t> chosen = walked(part, std::move(weights), feedback);
@@ -315,7 +314,7 @@ class LayerRounding {
   std::vector<std::uint8_t> plain_, codes_;
   std::vector<float> meant_, beside_;
   double all_ = 0, before_ = 0, after_ = 0;
-  std::size_t unreached_ = 0;  ///< groups
+  std::size_t unreached_ = 0;  ///< groups without samples
   std::vector<std::string> notes_;
 };
 

@@ -1,4 +1,4 @@
-// Codes of one layer's matrix, by what the layer takes in.
+// Chooses codes of one layer's matrix by the layer's inputs.
 #pragma once
 
 #include <optional>
@@ -17,20 +17,18 @@ namespace crumb::ptq {
 struct RoundingOptions {
   CodeWalkOf walk = nullptr;
   double damping = 0.01;  ///< feedback.h
-  double few =
-      0;  ///< damping at least columns over samples times this: of few samples, moments say little of others
-  bool by_size = true;     ///< the order of columns
-  bool own_scales = true;  ///< weighed_scales.h, else the spec's search
-  double magnitudes = 0;   ///< magnitude_reduction.h; 0: not
-  int sweeps = 4;          ///< descent.h
-  SoftRounding soft = {};  ///< soft_rounding.h; of no steps: not
-  std::vector<float> codebook =
-      {};                   ///< of a palette, found before, also for plain rounding; empty: by own_scales
-  bool is_lenient = false;  ///< a layer whose moments are not finite keeps rounding
+  double few = 0;  ///< damping is at least columns / samples times this: few samples tell little about others
+  bool by_size = true;               ///< columns with the largest diagonal come first
+  bool own_scales = true;            ///< weighed_scales.h; false: the spec's search
+  double magnitudes = 0;             ///< magnitude_reduction.h; 0: none
+  int sweeps = 4;                    ///< descent.h
+  SoftRounding soft = {};            ///< soft_rounding.h; without steps: none
+  std::vector<float> codebook = {};  ///< found before, for plain rounding, too; empty: see own_scales
+  bool is_lenient = false;           ///< a layer whose moments are not finite keeps rounding; false: an Error
   int threads = 0;
 };
 
-/// A register that sums of products must fit in, and what is multiplied.
+/// A register that must hold sums of products, and the inputs of these.
 struct Budget {
   InputRange input;
   Register accumulator;
@@ -39,15 +37,16 @@ struct Budget {
 struct RoundedLayer {
   QuantizedTensor codes;
   double before = 0,
-         after = 0;  ///< squared errors of outputs over their squares, of plain rounding and of the codes
-  double tried = 0;  ///< of the codes that the walk chose, kept or not
+         after = 0;  ///< squared errors of outputs over their squares, with plain rounding and with the codes
+  double tried = 0;  ///< with the codes that the walk chose, kept or not
   std::vector<std::string> notes;  ///< without the layer's name
 };
 
-/// The layer in codes, by the walk. Errors are distances from the float layer's outputs, on the float network's inputs where there are
-/// cross moments. Where more is lost than by plain rounding, or no sample came, the codes are those of rounding; with a
-/// budget they keep it in any case, and nothing sweeps over them. Throws Error where moments are not finite and the options are not
-/// lenient, or a budget is asked of codes that are no integers without a zero point.
+/// Chooses the layer's codes by the walk. Errors are distances from the float layer's outputs, on the float
+/// network's inputs if there are cross moments. Where the codes lose more than plain rounding, or there are
+/// no samples, the result is plain rounding; with a budget, codes keep it in any case, and no sweeps follow.
+/// Throws Error where moments are not finite and the options are not lenient, or where a budget is for codes
+/// other than integers without a zero point.
 RoundedLayer round_layer(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer,
                          LayerMoments inputs, const RoundingOptions& options,
                          const std::optional<Budget>& budget, const std::string& name);

@@ -1,5 +1,5 @@
-// Where the codes of layers go as they are found, station by station (sample_stream.h), and where those are that an earlier run
-// found.
+// Stores the codes of layers as they are found, station by station (sample_stream.h), and returns those that
+// an earlier run found.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace crumb::ptq {
 struct StoredLayer {
   std::string constant;
   graph::QuantizedConstant codes;
-  double before = 0, after = 0, tried = 0;  ///< as LayerReport has them
+  double before = 0, after = 0, tried = 0;  ///< as in LayerReport
   std::vector<std::string> notes;           ///< without the layer's name
 };
 
@@ -22,11 +22,11 @@ class LayerStore {
  public:
   virtual ~LayerStore() = default;
 
-  /// The next station's layers, where an earlier run found them and they are these, in this order; once nothing came, nothing
-  /// comes.
+  /// Returns the next station's layers, if an earlier run found them and they are these, in this order. After
+  /// nothing was returned once, nothing more is.
   virtual std::optional<std::vector<StoredLayer>> next(const std::vector<std::string>& constants) = 0;
 
-  /// Takes the next station's layers, after those that next() gave; gives them back as they lie from here on.
+  /// Stores the next station's layers, after those that next() returned; returns them as they are stored now.
   virtual std::vector<StoredLayer> keep(std::vector<StoredLayer> layers) = 0;
 };
 

@@ -15,17 +15,17 @@ using Eigen::VectorXd;
 
 constexpr std::size_t kShrunkRows = 32;
 constexpr int kPowerSteps = 30;
-constexpr double kMargin = 1.05;  // over what power iteration finds, which is below the eigenvalue
+constexpr double kMargin = 1.05;  // over the result of power iteration, which is below the eigenvalue
 
 double largest_eigenvalue(const Eigen::MatrixXd& moments) {
-  VectorXd along = moments.diagonal();  // of what inputs there are
+  VectorXd along = moments.diagonal();  // of the inputs' size in each column
   double found = 0;
   for (int i = 0; i < kPowerSteps; ++i) {
     along.normalize();
     along = moments * along;
     found = along.norm();
   }
-  // No diagonal entry is above it.
+  // The eigenvalue is not below any diagonal entry.
   return std::max(kMargin * found, moments.diagonal().maxCoeff());
 }
 
@@ -35,8 +35,8 @@ double root_mean_square(std::span<const float> row) {
   return std::sqrt(sum / static_cast<double>(row.size()));
 }
 
-/// argmin over v of |v - block|^2 / 2 + weight max |v|: what projection onto the l1 ball takes away. The block: of `rows` lying one
-/// after the other, `columns` wide, so many columns from `first` on.
+/// Replaces a block by argmin over v of |v - block|^2 / 2 + weight max |v|: what projection onto the l1 ball
+/// subtracts. The block is `count` columns, from `first` on, of contiguous `rows` of `columns` columns.
 void shrink(std::span<float> rows, std::size_t columns, std::size_t first, std::size_t count, double weight) {
   std::vector<double> magnitudes;
   for (std::size_t row = first; row < rows.size(); row += columns)

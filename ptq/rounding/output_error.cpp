@@ -24,7 +24,7 @@ double output_products(std::span<const float> a, const Eigen::MatrixXf& m, std::
                               .terms = columns,
                               .x = a.data() + begin * columns,
                               .x_stride = columns,
-                              .w = m.data(),  // whose columns lie in rows
+                              .w = m.data(),  // whose columns are contiguous
                               .w_stride = columns,
                               .y = made.data(),
                               .y_row = columns},

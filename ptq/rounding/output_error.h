@@ -1,4 +1,4 @@
-// What codes instead of weights do to a layer's outputs.
+// The change of a layer's outputs by codes instead of weights.
 #pragma once
 
 #include <Eigen/Core>
@@ -10,18 +10,19 @@
 
 namespace crumb::ptq {
 
-/// tr(A M B^T), A and B being matrices of as many rows; of float32 products.
+/// Returns tr(A M B^T), for matrices A and B with as many rows; sums products of float32.
 double output_products(std::span<const float> a, const Eigen::MatrixXf& m, std::span<const float> b,
                        int threads);
 
-/// tr(W H W^T), W being the rows of a matrix; off by 1e-5 of itself at most where H is positive definite.
+/// Returns tr(W H W^T), W being the rows of a matrix; the relative error is at most 1e-5 if H is positive
+/// definite.
 double output_squares(std::span<const float> rows, const Eigen::MatrixXd& moments, int threads);
 
-/// tr((Q - W) H (Q - W)^T).
+/// Returns tr((Q - W) H (Q - W)^T).
 double output_error(const FixedScales& scales, RowRange range, std::span<const float> rows,
                     std::span<const std::uint8_t> codes, const Eigen::MatrixXd& moments, int threads);
 
-/// Each weight's own nearest code: what quantize() gives.
+/// Returns each weight's nearest code, as quantize() does.
 std::vector<std::uint8_t> nearest_codes(const FixedScales& scales, std::span<const float> values,
                                         int threads);
 

@@ -17,8 +17,8 @@
 namespace crumb::ptq {
 namespace {
 
-/// The integers that a layer takes in, whatever calibration finds: those of the quantizer before it, which
-/// stands before what only moves elements; with a zero point, all differences.
+/// Returns the range of a layer's integer inputs, whatever calibration finds: that of the quantizer before
+/// it, possibly in front of nodes that only move elements; with a zero point, of all differences.
 InputRange input_range(const Setting& setting, const SampledLayer& layer) {
   const graph::Links links(setting.graph);
   std::string value = layer.input;
@@ -45,7 +45,7 @@ InputRange input_range(const Setting& setting, const SampledLayer& layer) {
   }
 }
 
-/// 0 where the stage has no such option: no damping of its own, columns as they lie, no register.
+/// Returns 0 if the stage has no such option: no damping of its own, columns in their order, no register.
 double value_of(const Stage& stage, std::string_view option) {
   return std::ranges::find(stage.info().options, option, &StageOption::key) == stage.info().options.end()
              ? 0
@@ -62,7 +62,7 @@ std::optional<Register> register_of(const Stage& stage) {
 
 constexpr std::string_view kChosen = "by ";
 
-/// Notes of what was chosen, one for each layer, become one of all.
+/// Replaces the layers' notes on their choices by one note for all.
 void count_choices(StageReport& report, const std::vector<Trial>& trials) {
   std::string text;
   for (const Trial& trial : trials) {
@@ -74,7 +74,7 @@ void count_choices(StageReport& report, const std::vector<Trial>& trials) {
   report.notes.insert(report.notes.begin(), "layers that lose least by: " + text);
 }
 
-/// Of the plan, where codes in codebooks that a stage found are still to be chosen.
+/// Returns the plan without the codes of palettes that a stage found, so that codes in these are chosen.
 graph::QuantPlan open_palettes(const Setting& setting) {
   graph::QuantPlan plan = setting.plan;
   for (graph::PlannedConstant& constant : plan.constants)
@@ -82,7 +82,7 @@ graph::QuantPlan open_palettes(const Setting& setting) {
   return plan;
 }
 
-/// That a stage found for the constant; empty where none did.
+/// Returns the codebook that a stage found for the constant; empty if none did.
 std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConstant& constant) {
   if (!setting.palettes.contains(constant.value)) return {};
   const std::vector<std::byte>& bytes = constant.rounded->tensor->codebook;
@@ -91,9 +91,9 @@ std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConst
   return values;
 }
 
-/// Of few samples: layers whose second moments take more than the setting's memory keep rounding, and what is
-/// returned says so. Where nobody asked for the stage, a kernel of a hundred taps would take minutes and
-/// gigabytes.
+/// With the option `few`: layers whose second moments take more than the setting's memory keep rounding;
+/// returns a note about them. Nobody requested the stage then, and a kernel of a hundred taps would take
+/// minutes and gigabytes.
 std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts& parts) {
   if (!(value_of(stage, "few") > 0)) return "";
   const auto bytes_of = [](const SampledLayer& layer) {

@@ -1,15 +1,17 @@
-// Stages that choose the codes of layer after layer, on samples that come through the layers before it as they were rounded.
+// Stages that choose codes layer by layer, on samples that pass through the earlier layers as rounded.
 //
-// Scales are fixed before any code is chosen, with order and groups as the file has them: for each block the scale whose
-// rounding loses least, each column weighed by the mean square of its input; or those of the spec's search.
+// Scales are fixed before codes are chosen, with the order and groups of the file: for each block the scale
+// whose rounding loses least, each column weighed by the mean square of its input; or the scale of the spec's
+// search.
 //
-// With float_inputs, outputs are to stay those that the float network's layer gives on its own inputs y: with H = sum x x^T and
-// G = sum y x^T, x being the inputs in the quantized network and d the damping, what outputs are held against is
-// W (G + d) (H + d)^-1. Where adapters or single weights stand beside W, W with them being V, the float layer gives V y, and they
-// give what they give on x: then it is W + V (G - H) (H + d)^-1.
+// With float_inputs, the target is the output of the float network's layer on its own inputs y: with H = sum
+// x x^T and G = sum y x^T, x being the inputs in the quantized network and d the damping, codes approximate W
+// (G + d) (H + d)^-1. If the layer has branches, with V the sum of W and their weights, the float layer
+// outputs V y, and branches output their part of V x: codes approximate W + V (G - H) (H + d)^-1.
 //
-// With accumulator=P sums of an output's products of integers, or of `tile` terms of them, stay within P bits whatever comes in
-// (accumulator_limits.h); scales and codes are not improved in turns then. Biases come on top.
+// With accumulator=P, sums of an output's integer products, or of `tile` terms of them, stay within P bits
+// for any input (accumulator_limits.h); then codes and scales are not improved alternately. Biases are added
+// to these sums.
 #pragma once
 
 #include <string_view>
@@ -21,27 +23,27 @@
 
 namespace crumb::ptq {
 
-/// Every layer's codes by that walk, and by learning behind it where `soft` has steps. A layer whose outputs lose more than by
-/// rounding keeps that, and a note says so; so do notes of layers that no sample reaches. Throws Error where no layer is to be
-/// rounded, a layer's inputs are not finite, or an accumulator is asked of what is not integers. Preconditions: the setting has samples,
-/// and check_register() does not throw.
+/// Chooses every layer's codes by that walk, and if `soft` has steps by learning after it. A layer whose
+/// outputs lose more than by rounding keeps rounding, with a note; notes also name layers without samples.
+/// Throws Error where there is no layer to round, a layer's inputs are not finite, or an accumulator is for
+/// codes other than integers. Preconditions: the setting has samples, and check_register() does not throw.
 StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk,
                          const SoftRounding& soft = {});
 
-/// Throws usage Error for a register of no such width, or a tile without one.
+/// Throws usage Error for an impossible register width, or a tile without a register.
 void check_register(const Stage& stage, const Setting& setting);
 
-/// A way to round, by what it is called in the report.
+/// A way to round, with its name in the report.
 struct Trial {
   std::string_view name;
   RoundingOptions options;
 };
 
-/// The options that the stage says, of no walk yet.
+/// Returns the options of the stage, without a walk.
 RoundingOptions options_of(const Stage& stage, const Setting& setting);
 
-/// Each layer by the trial that loses least of its outputs on the samples, the first of equals. A note counts them. Throws the
-/// same. Precondition: one at least.
+/// Rounds each layer by the trial that loses least of its outputs on the samples, the first of equal ones. A
+/// note counts the choices. Throws as round_layers() does. Precondition: at least one trial.
 StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials);
 
 }  // namespace crumb::ptq

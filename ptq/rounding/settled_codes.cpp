@@ -14,7 +14,7 @@ namespace {
 using graph::PlannedConstant;
 using graph::Tensor;
 
-/// Numbers that nobody read are those of the file.
+/// Unread values are still those of the file.
 bool are_alike(const Tensor& a, const Tensor& b) {
   if (a.is_unread() || b.is_unread()) return a.is_unread() == b.is_unread() && a.shape() == b.shape();
   return a.bytes().data() == b.bytes().data() || a == b;

@@ -1,5 +1,5 @@
-// Constants that have their codes already, while stages change a network in floats: codes are of the numbers that they were found
-// for, and of no others.
+// Constants with final codes or values, while stages change the float network: these belong to the floats
+// from which they were made, and to no others.
 #pragma once
 
 #include <map>
@@ -13,30 +13,31 @@ namespace crumb::ptq {
 /// Whether the plan has codes of that constant.
 bool has_codes(const Setting& setting, const std::string& constant);
 
-/// What the quantized network will have for it: what its codes mean, what a stage settled, or the graph's own.
+/// Returns its values in the quantized network: those of its codes, those that a stage set, or the graph's.
 graph::Tensor numbers_of(const Setting& setting, const std::string& constant);
 
-/// The quantized network gets these numbers for the constant, or what its spec makes of them; the graph, which is in floats, stays.
+/// Gives the constant these values in the quantized network, or their codes if it has a spec. The graph,
+/// which is float, does not change.
 void settle_constant(Setting& setting, const std::string& constant, graph::Tensor numbers);
 
-/// Each constant that is to become codes has them from here on, those of rounding where no stage chose others; the network, too, and
-/// what was settled.
+/// Gives each constant of the plan with a spec its codes, by rounding if no stage chose any. Puts them, and
+/// the values that stages set, into `network`.
 void settle_codes(Setting& setting, graph::Graph& network);
 
-/// Of all constants with codes, and of those that were settled, what these are of.
+/// Remembers the floats of all constants with final codes or values.
 class SettledCodes {
  public:
   explicit SettledCodes(const Setting& setting);
 
-  /// Throws Error where a constant has other numbers now, and the codes, or what was settled, of before: the stage would have made
-  /// another network.
+  /// Throws Error where a constant has other floats now, and still its codes or values: the stage would
+  /// change the network that they belong to.
   void expect_good(const Setting& setting, const Stage& stage) const;
 
  private:
   struct Settled {
     graph::Tensor numbers;
     std::shared_ptr<const QuantizedTensor>
-        codes;  ///< held, so that no others can come to lie where they did; null: settled in floats
+        codes;  ///< held, so that no other tensor can get their address; null: the constant has final values
   };
   std::map<std::string, Settled> settled_;
 };

@@ -19,7 +19,7 @@ using graph::Graph;
 using graph::LinearProduct;
 using graph::Node;
 
-/// The constant's uses, where they are two or more, and nothing but products and look-ups.
+/// Returns the constant's uses, if there are at least two, all of them products and look-ups.
 std::optional<SharedMatrix> shared_by(const std::vector<LinearProduct>& products, const Graph& graph,
                                       const graph::Links& links, std::size_t constant,
                                       const graph::PlannedConstant& planned) {
@@ -45,7 +45,7 @@ std::optional<SharedMatrix> shared_by(const std::vector<LinearProduct>& products
   return matrix;
 }
 
-/// For each product, as its node.
+/// Returns moments for each product, by its node.
 std::map<std::size_t, LayerMoments> float_moments(const std::vector<SharedMatrix>& matrices,
                                                   const Setting& setting,
                                                   const std::vector<SampledLayer>& layers, bool even) {
@@ -102,7 +102,7 @@ std::vector<LayerMoments> moments_of(const std::vector<SharedMatrix>& matrices, 
     MatrixXd sum = MatrixXd::Zero(size, size);
     const auto add = [&](const MatrixXd& moments, double weight) {
       const double squares = output_squares(rows.values, moments, setting.threads);
-      if (squares != 0) sum += weight / squares * moments;  // what is not finite stays so
+      if (squares != 0) sum += weight / squares * moments;  // sums that are not finite stay so
     };
     std::uint64_t samples = 0;
     for (const SampledLayer& product : matrix.products) {

@@ -12,11 +12,12 @@ namespace crumb::ptq {
 namespace {
 
 constexpr std::size_t kRowsLearned = 32;
-constexpr double kStretch = 1.2, kShift = -0.1;  // of the sigmoid, so that 0 and 1 are reached
-constexpr double kBinary = 3;                    // how much the second sum counts
-constexpr double kWarmUp = 0.2;                  // of the steps
+constexpr double kStretch = 1.2, kShift = -0.1;  // stretches the sigmoid, so that it reaches 0 and 1
+constexpr double kBinary = 3;                    // weight of the second sum
+constexpr double kWarmUp = 0.2;                  // share of the steps
 
-/// Codes that values become, in the order of what they stand for, all of them of a block with a scale; none where there is none.
+/// Returns the codes for values, sorted by what they stand for, all with a block's scale; empty where there
+/// is no scale.
 std::vector<std::uint8_t> sorted_codes(const FixedScales& scales) {
   const std::size_t columns = scales.columns();
   std::uint64_t place = 0;
@@ -74,7 +75,7 @@ class RoundingPiece {
   struct Weight {
     float low = 0, step = 0, nearest = 0;
     std::uint8_t down = 0, up = 0;
-    double v = 0, mean = 0, square = 0;  ///< Adam's
+    double v = 0, mean = 0, square = 0;  ///< state of Adam
   };
 
   Weight between(const FixedScales& scales, std::size_t row, std::size_t column, float meant,
@@ -102,7 +103,7 @@ class RoundingPiece {
     Weight& weight = weights_[i];
     if (!(weight.step > 0)) return;
     const double s = sigmoid(weight.v), h = kStretch * s + kShift;
-    if (h <= 0 || h >= 1) return;  // it has come to an end, and no gradient is left
+    if (h <= 0 || h >= 1) return;  // it reached an end, where the gradient is 0
     double slope = 2 * scale * static_cast<double>(pull_[i]) * static_cast<double>(weight.step);
     if (beta > 0) {
       const double far = 2 * h - 1;
@@ -116,7 +117,7 @@ class RoundingPiece {
     weight.v -= rate * mean / (std::sqrt(square) + 1e-8);
   }
 
-  /// pull_ = lost_ H.
+  /// Computes pull_ = lost_ H.
   void multiply() {
     runtime::exact::multiply({.rows = rows_,
                               .columns = columns_,

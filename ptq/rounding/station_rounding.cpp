@@ -37,7 +37,7 @@ class StationRounding {
     if (found.size() == stations_.size()) return std::move(report_);
     progress(0);
     const std::uint64_t memory =
-        setting_.memory / (options_.float_inputs ? 4 : 2);  // what comes and what goes, of each network
+        setting_.memory / (options_.float_inputs ? 4 : 2);  // values around a part, of each network
     SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
     for (const std::string& name : settled()) stream.set_constant(name, *planned(name).rounded);
     for (const auto& [name, numbers] : setting_.plan.settled) stream.set_constant(name, numbers);
@@ -77,7 +77,7 @@ class StationRounding {
     }));
   }
 
-  /// What no sample chooses.
+  /// Rounds the constants that need no samples.
   void settle_by_spec() {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < setting_.plan.constants.size(); ++i) {
@@ -94,7 +94,7 @@ class StationRounding {
     for (const StoredLayer& layer : made) planned(layer.constant).rounded = layer.codes;
   }
 
-  /// Constants with codes that no station rounds.
+  /// Returns the constants with codes that no station rounds.
   std::vector<std::string> settled() const {
     std::vector<std::string> names;
     for (const PlannedConstant& constant : setting_.plan.constants) {
@@ -117,7 +117,7 @@ class StationRounding {
     return setting_.store ? setting_.store->next(names) : std::nullopt;
   }
 
-  /// What an earlier run left of the first stations.
+  /// Returns what an earlier run left of the first stations.
   std::vector<std::vector<StoredLayer>> found_before() {
     std::vector<std::vector<StoredLayer>> found;
     while (found.size() < stations_.size()) {
@@ -190,7 +190,7 @@ class StationRounding {
     return setting_.store ? setting_.store->keep(std::move(layers)) : std::move(layers);
   }
 
-  /// Codes into the plan, and a word of them into the report.
+  /// Puts codes into the plan, and a line about each into the report.
   void take(const std::vector<StoredLayer>& layers) {
     for (const StoredLayer& layer : layers) {
       planned(layer.constant).rounded = layer.codes;
@@ -200,7 +200,7 @@ class StationRounding {
     }
   }
 
-  /// more: that the report does not have yet.
+  /// more: layers that are done and not yet in the report.
   void progress(std::size_t more) const {
     if (setting_.progress)
       setting_.progress(report_.layers.size() + more, parts_.layers.size() + parts_.shared.size());
@@ -211,7 +211,7 @@ class StationRounding {
   const StationOptions& options_;
   const RoundLayer& round_;
   const std::vector<Station> stations_;
-  const BranchWeights beside_;  ///< only what float inputs are held against needs them
+  const BranchWeights beside_;  ///< needed only for targets with float inputs
   StageReport report_;
 };
 

@@ -1,9 +1,10 @@
-// Layers rounded station by station (sample_stream.h), on samples that come through the layers before them as those were rounded.
-// What else of the network becomes codes has them before the first sample comes: shared matrices (shared_matrices.h), and
-// whatever is rounded by its spec alone, as tables of embeddings are.
+// Rounds layers station by station (sample_stream.h), on samples that pass through the earlier layers as
+// rounded. All other constants get their codes before the first sample runs: shared matrices
+// (shared_matrices.h), and constants rounded by their specs alone, such as embedding tables.
 //
-// In memory are the weights of one part of the network, between two stations, what the samples bring there, and codes; with a
-// LayerStore, no codes of layers that were passed. What an earlier run left there is not found again: samples run through it.
+// Memory holds the weights of the part of the network between two stations, the samples' values there, and
+// codes; with a LayerStore, no codes of earlier layers. Codes that an earlier run left there are not chosen
+// again: samples run through them.
 #pragma once
 
 #include <functional>
@@ -17,24 +18,25 @@
 namespace crumb::ptq {
 
 struct StationOptions {
-  bool float_inputs = false;  ///< moments across from the float network's inputs are wanted, too
-  bool even = false;          ///< as StationMoments has it
+  bool float_inputs = false;  ///< request cross moments with the float network's inputs
+  bool even = false;          ///< as for StationMoments
 };
 
 /// What is rounded on samples: sampled_layers() and shared_matrices() of a graph and its plan.
 struct RoundedParts {
   std::vector<SampledLayer> layers;
   std::vector<SharedMatrix> shared;
-  std::vector<std::size_t> left = {};  ///< constants of the plan that could be, and keep rounding
+  std::vector<std::size_t> left = {};  ///< constants of the plan that could be, but keep rounding
 
-  bool contain(std::size_t constant) const;  ///< of the plan
+  bool contain(std::size_t constant) const;  ///< indices in the plan
 };
 
-/// Finds codes of a layer, or of a shared matrix as its first product has it. The matrix and the moments are its own.
+/// Chooses codes of a layer, or of a shared matrix given as its first product. It may change the matrix and
+/// the moments.
 using RoundLayer = std::function<RoundedLayer(const SampledLayer&, WeightRows, LayerMoments)>;
 
-/// Gives constants of the plan their codes, layer by layer. Precondition: the setting has samples and an engine. Throws what
-/// `round` throws.
+/// Gives constants of the plan their codes, layer by layer. Precondition: the setting has samples and an
+/// engine. Throws what `round` throws.
 StageReport round_stations(const Stage& stage, Setting& setting, const RoundedParts& parts,
                            const StationOptions& options, const RoundLayer& round);
 

@@ -19,7 +19,8 @@ using graph::Node;
 using graph::PlannedConstant;
 using graph::Tensor;
 
-/// What of a product with a planned weight keeps it from being a sum over its input's last axis, or over a window.
+/// Returns what keeps a product with a planned weight from being a sum over its input's last axis, or over a
+/// window.
 std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
   if (graph::is_any(node, graph::trait::kRecurrent))
     return "which has several directions, gates before the state's product, or a register to keep";
@@ -34,7 +35,7 @@ std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
 
 class UnroundedReasons {
  public:
-  /// parts: of open layers beside them alone; null: of all.
+  /// parts: reasons of open layers outside them alone; null: of all layers.
   UnroundedReasons(const Setting& setting, const RoundedParts* parts) : setting_(setting) {
     for (std::size_t i = 0; i < setting.plan.constants.size(); ++i) {
       const PlannedConstant& constant = setting.plan.constants[i];
@@ -87,7 +88,7 @@ class UnroundedReasons {
   const Setting& setting_;
   bool is_beside_ = false;
   std::map<std::string, const PlannedConstant*> planned_;
-  std::vector<std::pair<std::string, std::vector<std::string>>> reasons_;  ///< as the graph has them
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons_;  ///< in the graph's order
 };
 
 }  // namespace

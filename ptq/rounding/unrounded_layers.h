@@ -1,4 +1,4 @@
-// What a stage that rounds layers on samples leaves, and why.
+// Which layers a stage that rounds on samples leaves out, and why.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace crumb::ptq {
 
-/// Of every constant that a layer multiplies by, why no stage rounds it on samples, each reason once with the first that has it:
-/// ": 'w' stays, excluded by --exclude; 'v' is taken by node 'b' (Gemm), which ...". Empty where there is none such.
+/// Returns why weights of layers are not rounded on samples, each reason once with the first weight: ": 'w'
+/// stays, excluded by --exclude; 'v' is taken by node 'b' (Gemm), which ...". Empty if there are none.
 std::string reasons_of_unrounded_layers(const Setting& setting);
 
-/// The same of those alone that become codes, have none yet, and are none of the parts, so that they keep rounding; without ": ".
+/// Returns the same for weights that become codes, have none yet, and are not in `parts`, so that they keep
+/// rounding; without ": ".
 std::string layers_beside(const RoundedParts& parts, const Setting& setting);
 
 }  // namespace crumb::ptq

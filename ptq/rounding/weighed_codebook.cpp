@@ -28,7 +28,7 @@ void find_codebook(FixedScales& scales, std::span<const float> rows, std::size_t
     sum += one.diagonal().sum();
     reached += one.diagonal().sum() > 0 ? static_cast<double>(one.rows()) : 0;
   }
-  // Of a group that no sample reaches, all columns count as others do in the mean: the codebook is its own, too.
+  // In a group without samples, all columns count like the mean of the others: the codebook is shared.
   const double mean = reached > 0 ? sum / reached : 1;
   find_codebook(scales, rows, [&](std::size_t row, std::size_t column) {
     const auto inputs = moments.at(row / rows_of_group).diagonal();

@@ -1,5 +1,5 @@
-// Codebooks by what rounding loses, each weight counting as much as a change of it does: SqueezeLLM's weighted k-means (Kim et al.
-// 2023, arXiv:2306.07629).
+// Codebooks chosen by the loss of rounding, each weight counting by the effect of its change: SqueezeLLM's
+// weighted k-means (Kim et al. 2023, arXiv:2306.07629).
 #pragma once
 
 #include <Eigen/Core>
@@ -12,15 +12,17 @@
 
 namespace crumb::ptq {
 
-/// What a weight's squared error counts: finite, not below 0.
+/// The factor of a weight's squared error: finite, not below 0.
 using Importance = std::function<double(std::size_t row, std::size_t column)>;
 
-/// Learns the codebook of all weights, row by row in `rows`, each over its scale, and weighed by that scale's square times its
-/// importance; no worse than the one that is there. Where no importance is above 0, that stays. Precondition: the spec learns its codebook.
+/// Learns the codebook of all weights, which `rows` has row by row. Divides each by its scale, and weighs it
+/// by that scale's square times its importance. The result is no worse than the present codebook, which stays
+/// where no importance is above 0. Precondition: the spec learns its codebook.
 void find_codebook(FixedScales& scales, std::span<const float> rows, const Importance& importance);
 
-/// By what rounding does to a layer's outputs, columns taken each for itself: a weight's importance is the mean square of its input.
-/// `moments`: for each group, of `rows_of_group` rows. Precondition: moments are finite.
+/// Learns it by the effect of rounding on a layer's outputs, each column alone: a weight's importance is the
+/// mean square of its input. `moments`: one for each group of `rows_of_group` rows. Precondition: moments are
+/// finite.
 void find_codebook(FixedScales& scales, std::span<const float> rows, std::size_t rows_of_group,
                    const std::vector<Eigen::MatrixXd>& moments);
 

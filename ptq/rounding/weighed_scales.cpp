@@ -9,7 +9,7 @@ namespace crumb::ptq {
 namespace {
 
 constexpr int kCandidates = 30;
-constexpr float kLeast = 0.3F;  // of the scale by which the largest magnitude is the largest code
+constexpr float kLeast = 0.3F;  // of the scale that maps the largest magnitude to the largest code
 
 struct Block {
   std::uint64_t index;
@@ -17,7 +17,7 @@ struct Block {
   std::size_t first_column, columns;
 };
 
-/// Sum of weights times squares of differences, as four sums side by side.
+/// Returns the sum of weights times squared differences, as four partial sums.
 double weighed_squares(const float* made, const float* x, const double* weights, std::size_t count) {
   double sums[4] = {};
   const auto add = [&](std::size_t i, double& sum) {
@@ -33,7 +33,7 @@ double weighed_squares(const float* made, const float* x, const double* weights,
 
 class WeighedSearch {
  public:
-  /// `weights`: for each group of so many rows.
+  /// `weights`: one for each group of that many rows.
   WeighedSearch(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,
                 std::span<const Eigen::VectorXd> weights)
       : scales_(scales),
@@ -91,7 +91,7 @@ class WeighedSearch {
   std::size_t rows_of_group_;
   std::span<const Eigen::VectorXd> weights_;
   std::size_t width_;
-  std::vector<float> made_;  ///< of a row's run
+  std::vector<float> made_;  ///< of one row's part
 };
 
 void find(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,

@@ -1,4 +1,4 @@
-// Scales by what rounding does to a layer's outputs, columns taken each for itself.
+// Scales chosen by the effect of rounding on a layer's outputs, each column alone.
 #pragma once
 
 #include <Eigen/Core>
@@ -9,16 +9,18 @@
 
 namespace crumb::ptq {
 
-/// Of each block in these rows: the scale, of some below that of its largest magnitude and the one it has, that rounding to
-/// loses least by, squared and weighed by `weights` (one for each column). Zero points stay. Nothing changes of learned
-/// codebooks (weighed_codebook.h). Precondition: no block reaches beyond these rows.
+/// Sets each block's scale in these rows to the one with the least squared rounding error, weighed by
+/// `weights` (one for each column), of its present scale and some below that of its largest magnitude. Zero
+/// points stay. Changes nothing for learned codebooks (weighed_codebook.h). Precondition: no block extends
+/// beyond these rows.
 void find_scales(FixedScales& scales, RowRange range, std::span<const float> rows,
                  const Eigen::VectorXd& weights, int threads);
 
-/// Whether a block holds rows of several groups of so many rows, so that its scale is none of theirs alone.
+/// Whether a block has rows of several groups of that many rows, so that its scale belongs to none of them
+/// alone.
 bool blocks_span_groups(const FixedScales& scales, std::size_t rows_of_group);
 
-/// The same of all rows, of groups with weights of their own.
+/// Does the same for all rows, in groups with weights of their own.
 void find_scales(FixedScales& scales, std::span<const float> rows, std::size_t rows_of_group,
                  const std::vector<Eigen::VectorXd>& weights, int threads);
 

@@ -13,8 +13,8 @@ using Eigen::Index;
 
 constexpr std::size_t kPanel = 48;  // columns of the sum that a thread takes
 
-/// Adds panels of columns: all rows, or in a symmetric sum the rows down to the panel's diagonal block. The part
-/// above that block is, transposed, also left of it: no other panel writes there.
+/// Adds panels of columns: all rows, or in a symmetric sum the rows down to the panel's diagonal block. The
+/// part above that block is, transposed, also left of it: no other panel writes there.
 void add(Eigen::MatrixXd& sum, const SampleColumns& y, const SampleColumns& x, bool is_symmetric,
          int threads) {
   const std::size_t size = x.size(), panels = (size + kPanel - 1) / kPanel;
