@@ -20,24 +20,24 @@ namespace {
 
 using graph::Tensor;
 
-/// Of the root mean squares over the largest: smaller ones count as this.
+/// Root mean squares relative to the largest: smaller ones count as this.
 constexpr double kLeastShare = 1e-4;
 
-/// A matrix that takes the channels, where it becomes codes.
+/// A matrix that takes the channels and becomes codes.
 struct Sink {
-  std::size_t axis = 0;  ///< of the channels
+  std::size_t axis = 0;  ///< with the channels
   const graph::PlannedConstant* constant = nullptr;
   SampledLayer layer;
-  std::vector<Eigen::MatrixXd> moments;  ///< of what comes in before any factor of this stage
-  std::vector<double> taken;             ///< what each channel was multiplied by since
+  std::vector<Eigen::MatrixXd> moments;  ///< of the inputs before any factor of this stage
+  std::vector<double> taken;             ///< by which each channel was multiplied since
 };
 
-/// Which channel a column of a group's moments belongs to.
+/// Returns the channel of a column of a group's moments.
 std::size_t channel_of(const Sink& sink, std::size_t channels, std::size_t group, std::size_t column) {
   return sink.axis == sink.constant->axes ? group : column / (sink.layer.columns / channels);
 }
 
-/// The mean square of each channel that comes in.
+/// Returns the mean square of each input channel.
 std::vector<double> mean_squares(const Sink& sink) {
   const std::size_t channels = sink.taken.size();
   std::vector<double> sums(channels);
@@ -57,7 +57,7 @@ class Search {
         steps_(static_cast<int>(stage.value("steps"))),
         by_weights_(stage.value("weights") != 0) {}
 
-  /// The factors s that what takes the channels is multiplied by, of the candidates; all 1 where none loses less.
+  /// Returns the best candidate for the factors s of the channels' consumers; all 1 where none loses less.
   std::vector<double> best(const std::vector<Sink*>& sinks, std::vector<double>& before,
                            std::vector<double>& after) const {
     const std::size_t channels = sinks[0]->taken.size();
@@ -73,7 +73,7 @@ class Search {
     return best;
   }
 
-  /// Of a sink's outputs: their squares.
+  /// Returns the squares of a sink's outputs.
   double squares(const Sink& sink) const { return measure(sink, constant_of(sink)); }
 
  private:
@@ -118,7 +118,7 @@ class Search {
     return made;
   }
 
-  /// What rounding W s loses of each sink's outputs.
+  /// Returns the loss of each sink's outputs from rounding W s.
   std::vector<double> losses(const std::vector<Sink*>& sinks, const std::vector<double>& factors) const {
     std::vector<double> lost;
     for (const Sink* sink : sinks) {
@@ -137,7 +137,7 @@ class Search {
     return lost;
   }
 
-  /// Squares of what these weights make of what comes in now.
+  /// Returns the squares of the outputs of these weights on the present inputs.
   double measure(const Sink& sink, const Tensor& weights) const {
     const WeightRows rows = weight_rows(scaled_channels(weights, sink.axis, sink.taken), sink.constant->axes);
     const std::size_t size = sink.layer.rows * sink.layer.columns;
@@ -153,7 +153,7 @@ class Search {
   bool by_weights_;
 };
 
-/// Sites of the graph, whose sinks come into reach station by station.
+/// Processes the sites of the graph, as samples reach their sinks station by station.
 class Run {
  public:
   Run(const Stage& stage, Setting& setting)
@@ -204,7 +204,7 @@ class Run {
   }
 
  private:
-  /// Sites all of whose sinks have seen samples, in the graph's order, each once.
+  /// Scales the sites whose sinks all have seen samples, in the graph's order, each once.
   void scale_ready(StageReport& report) {
     for (ScalingSite& site : sites_) {
       std::vector<Sink*> sinks;
@@ -231,7 +231,7 @@ class Run {
     }
   }
 
-  /// Moments that no later site needs.
+  /// Frees moments that no later site needs.
   void release(Sink& sink, const ScalingSite& done) {
     const bool is_wanted = std::ranges::any_of(sites_, [&](const ScalingSite& site) {
       return &site != &done &&
@@ -243,8 +243,8 @@ class Run {
   Setting& setting_;
   Search search_;
   std::vector<ScalingSite> sites_;
-  std::map<std::string, Sink> sinks_;  ///< that become codes, by constant
-  std::vector<SampledLayer> layers_;   ///< of them
+  std::map<std::string, Sink> sinks_;  ///< those that become codes, by constant
+  std::vector<SampledLayer> layers_;   ///< of the sinks
 };
 
 }  // namespace

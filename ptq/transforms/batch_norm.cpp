@@ -30,7 +30,7 @@ using graph::Node;
 using graph::PlannedConstant;
 using graph::Tensor;
 
-/// What the samples say at a place.
+/// Sums over samples for one norm or layer.
 struct PlaceSums {
   ChannelSums channels;
   InputMeans inputs;  ///< of a layer
@@ -99,7 +99,7 @@ class Estimation {
     return *std::ranges::find(places_.all, node, [](const StatisticsPlace& one) { return one.at.node; });
   }
 
-  /// By node: what a norm takes, what a layer gives.
+  /// Returns sums by node: of a norm's inputs, of a layer's outputs.
   std::map<std::size_t, PlaceSums> sums_at(const Station& station, SampleStream& stream,
                                            SampleStream& floats) const {
     struct Layer {
@@ -188,7 +188,7 @@ class Estimation {
     report_.layers.push_back(errors.report(place.name));
   }
 
-  /// Scales times gains are rounded to what their format has: what each output's mean lacks by that.
+  /// Returns the error in each output's mean because scales times gains are rounded to the scales' format.
   static std::vector<double> left_by_rounding(const QuantizedTensor& codes, const QuantizedTensor& scaled,
                                               std::span<const double> gains, const SampledLayer& layer,
                                               const InputMeans& inputs) {
@@ -223,7 +223,7 @@ class Estimation {
     set(node.inputs[4], made.variances, stream);
   }
 
-  /// A constant's numbers, in the network and in what samples run through.
+  /// Sets a constant in the quantized network and in the stream of samples.
   void set(const std::string& name, const std::vector<float>& values, SampleStream& stream) {
     settle_constant(setting_, name, Tensor::floats(setting_.graph.initializers.at(name).shape(), values));
     stream.set_constant(name, numbers_of(setting_, name));
@@ -240,7 +240,7 @@ class Estimation {
 
   struct Errors {
     double before = 0, after = 0, all = 0;
-    /// What is given is the channel times the factor, and shifted.
+    /// Adds a channel whose output is the channel times the factor, plus the shift.
     void add(const ChannelSums& sums, std::size_t c, const ChannelFit& fit, double factor, double shift) {
       before += factor * factor * sums.error(c, {});
       after += factor * factor * sums.error(c, fit);

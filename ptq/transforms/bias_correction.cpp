@@ -25,7 +25,7 @@ using graph::Tensor;
 
 struct Corrected {
   BiasedLayer biased;
-  InputMeans floats, made;  ///< of the float network's value, and of that in the network as it will be
+  InputMeans floats, made;  ///< of the value in the float network, and in the quantized one
 };
 
 class Correction {

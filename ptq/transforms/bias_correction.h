@@ -1,15 +1,17 @@
-// The stage bias_correction: what codes change of the mean of a layer's outputs goes into its bias, b + W mean(y) - Q mean(x): y is what
-// the float network brings to the layer on samples, x what the network brings with its codes (`values`: and with quantizers between
-// its layers), the layers before corrected (Nagel et al. 2019, arXiv:1906.04721, section 4.2, with the means measured).
+// The stage bias_correction adds to a layer's bias what codes change in the mean of its outputs, b + W
+// mean(y) - Q mean(x): y is the layer's input in the float network on samples, x that in the network with
+// codes (`values`: and with quantizers between its layers) after correcting earlier layers (Nagel et al.
+// 2019, arXiv:1906.04721, section 4.2, with measured means).
 #pragma once
 
 #include "ptq/stages.h"
 
 namespace crumb::ptq {
 
-/// Layers without a bias of their own stay, and a note says how many. Reports squared means of outputs, of what codes change over
-/// all. All constants have their codes from there on, those that are not chosen yet by rounding. Throws Error where no layer has a bias,
-/// or inputs are not finite. Precondition: the setting has samples.
+/// Leaves layers without their own bias as they are, and notes how many. Reports squared means: of the
+/// outputs' changes, over those of the outputs. Afterwards all constants have codes, by rounding if no stage
+/// chose any. Throws Error where no layer has a bias, or inputs are not finite. Precondition: the setting has
+/// samples.
 StageReport bias_correction(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

@@ -11,8 +11,8 @@ namespace {
 using graph::Graph;
 using graph::Tensor;
 
-/// Whether it has a number for each output of the layer, which all places take: it may lie along another axis instead, and be as
-/// long.
+/// Whether it has one number for each output of the layer, the same at all positions: it may be along another
+/// axis instead, and as long.
 bool is_of_outputs(const Tensor& bias, std::int64_t outputs) {
   if (bias.size() != outputs) return false;
   return outputs == 1 || bias.shape().back() == outputs;

@@ -1,4 +1,4 @@
-// Layers whose outputs can be moved: each output has a bias.
+// Layers with a bias for each output, by which their outputs can be shifted.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace crumb::ptq {
 
 struct BiasedLayer {
   SampledLayer layer;
-  std::string bias;    ///< the constant, which nobody else takes: a number for each of the layer's outputs
-  std::string output;  ///< the value, bias added
+  std::string bias;    ///< the constant, without other consumers: one number for each of the layer's outputs
+  std::string output;  ///< the value after the bias is added
 };
 
 struct BiasedLayers {
   std::vector<BiasedLayer>
-      layers;               ///< that become codes, whether they have them or not; as the graph has them
-  std::size_t without = 0;  ///< those that have no bias of their own
+      layers;               ///< that become codes, whether they have them yet or not; in the graph's order
+  std::size_t without = 0;  ///< number of layers without their own bias
 };
 
 BiasedLayers biased_layers(const Setting& setting);

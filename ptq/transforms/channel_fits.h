@@ -1,4 +1,4 @@
-// By which gains and shifts channels get the moments that are meant (channel_sums.h).
+// Gains and shifts that give channels their intended means and variances (channel_sums.h).
 #pragma once
 
 #include <vector>
@@ -7,13 +7,15 @@
 
 namespace crumb::ptq {
 
-/// What is smaller than that is a constant channel's deviation: a ten thousandth of the root of the mean of meant variances.
+/// Returns the deviation below which a channel is constant: a ten thousandth of the root of the mean intended
+/// variance.
 double least_deviation(const ChannelSums& sums);
 
-/// Means alone: gains of 1.
+/// Fits means alone: gains of 1.
 std::vector<ChannelFit> mean_fits(const ChannelSums& sums);
 
-/// Means and variances, by gains from 1/4 to 4; means alone in channels that are constant in either, or lose less so.
+/// Fits means and variances, by gains from 1/4 to 4; means alone in channels that are constant in either
+/// network, or lose less that way.
 std::vector<ChannelFit> moment_fits(const ChannelSums& sums);
 
 }  // namespace crumb::ptq

@@ -19,7 +19,7 @@ using graph::Links;
 using graph::Node;
 using graph::Tensor;
 
-/// Calls visit(element, channel) for each.
+/// Calls visit(element, channel) for each element.
 template <class Visit>
 void for_channels(const Tensor& tensor, std::size_t axis, const Visit& visit) {
   std::size_t inner = 1;
@@ -70,7 +70,7 @@ class Finder {
     return site;
   }
 
-  /// A float32 constant that this node alone takes.
+  /// Returns a float32 constant without other consumers.
   const Tensor* own(const Node& node, std::size_t input) const {
     if (!node.has_input(input)) return nullptr;
     const Tensor* constant = graph_.constant(node.inputs[input]);
@@ -80,7 +80,7 @@ class Finder {
     return is_own ? constant : nullptr;
   }
 
-  /// A product with its own matrix, or its own kernels.
+  /// Returns a product whose matrix or kernels have no other consumers.
   std::optional<graph::WeightedProduct> own_product(const Node& node) const {
     const Tensor* weight = own(node, 1);
     const auto product = weight ? graph::weighted_product(node, weight->shape().size()) : std::nullopt;
@@ -89,7 +89,7 @@ class Finder {
     return product;
   }
 
-  /// False where there is one, on input 2, that cannot be scaled.
+  /// Returns false if there is a bias, on input 2, that cannot be scaled.
   bool bias(const Node& node, std::int64_t channels, ScalingSite& site) const {
     if (!node.has_input(2)) return true;
     const Tensor* constant = own(node, 2);
@@ -99,7 +99,7 @@ class Finder {
   }
 
   bool follow(const std::string& value, bool channels_last, ScalingSite& site) {
-    // What is reached on two ways, as x * Relu(x), has the factors twice.
+    // A value reached in two ways, as in x * Relu(x), would get the factors twice.
     if (links_.is_output(value) || links_.consumers(value).empty() || !reached_.insert(value).second)
       return false;
     return std::ranges::all_of(links_.consumers(value), [&](std::size_t index) {
@@ -152,7 +152,7 @@ class Finder {
     return true;
   }
 
-  /// Whether a product with the value has the channels that went in: it is of their number, or one, along that axis.
+  /// Whether a product with the value keeps the channels: it has as many along that axis, or one.
   bool keeps_channels(const std::string& other, bool channels_last, std::size_t channels) const {
     const auto shape = graph_.shape_of(other);
     if (!shape) return false;
@@ -163,7 +163,7 @@ class Finder {
     return size.known() && (size.size == 1 || size.size == static_cast<std::int64_t>(channels));
   }
 
-  /// Whether its first output is all that is made.
+  /// Whether the node has no output but the first.
   static bool is_alone(const Node& node) {
     return std::all_of(node.outputs.begin() + 1, node.outputs.end(),
                        [](const std::string& name) { return name.empty(); });
@@ -177,7 +177,7 @@ class Finder {
 
   const Graph& graph_;
   const Links links_;
-  std::set<std::string> reached_;  ///< by the factors of the site that is looked for
+  std::set<std::string> reached_;  ///< by the factors of the current site
 };
 
 }  // namespace
@@ -208,7 +208,7 @@ std::vector<double> channel_magnitudes(const Tensor& tensor, std::size_t axis) {
   const std::vector<float> values = tensor.to_floats();
   for_channels(tensor, axis, [&](std::size_t i, std::size_t channel) {
     const double magnitude = std::fabs(static_cast<double>(values[i]));
-    if (!(magnitude <= most[channel])) most[channel] = magnitude;  // NaN stays
+    if (!(magnitude <= most[channel])) most[channel] = magnitude;  // takes a NaN, too
   });
   return most;
 }

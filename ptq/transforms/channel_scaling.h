@@ -1,5 +1,6 @@
-// Where a factor for each channel can go through a network without changing it: what makes a value's channels (rows of weights,
-// biases, gains of a norm) is multiplied by the factors, and the weights that take it are divided by them.
+// Where a factor for each channel can pass through a network without changing it: what produces a value's
+// channels (rows of weights, biases, a norm's gains) is multiplied by the factors, and the weights that take
+// it are divided by them.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +14,36 @@ namespace crumb::ptq {
 
 struct ScaledConstant {
   std::string name;
-  std::size_t axis = 0;  ///< of the channels
+  std::size_t axis = 0;  ///< with the channels
 };
 
-/// From what makes the channels to all that takes them, through what scales with its input alone (trait::kScalesElements, kScalesChannels),
-/// constant factors, products with other activations, biases (which are scaled along).
+/// Reaches from what produces the channels to all consumers, through operators that scale with their input
+/// alone (trait::kScalesElements, kScalesChannels), constant factors, products with other activations, and
+/// biases (which are scaled, too).
 struct ScalingSite {
   std::size_t channels = 0;
-  std::vector<ScaledConstant> sources;  ///< the first is the weight, or the gain of a norm
+  std::vector<ScaledConstant> sources;  ///< the first is the weight, or a norm's gain
   bool is_norm = false;
-  std::vector<ScaledConstant> sinks;  ///< weights
+  std::vector<ScaledConstant> sinks;  ///< weights that take the channels
   std::vector<std::string> taken;     ///< values that these take, each once
 };
 
-/// Along the graph. No constant of a site is in use elsewhere, but a weight can be one site's sink and another's source.
+/// Returns the sites along the graph. A site's constants have no other uses, but a weight can be one site's
+/// sink and another's source.
 std::vector<ScalingSite> scaling_sites(const graph::Graph& graph);
 
-/// Sources times the factors, sinks over them; each number is rounded once. Precondition: positive and finite, one a channel.
+/// Multiplies sources by the factors and divides sinks by them; rounds each number once. Precondition: one
+/// positive, finite factor for each channel.
 void scale_site(graph::Graph& graph, const ScalingSite& site, std::span<const double> factors);
 
-/// Each number of a channel times its factor, rounded once; where `divides`, over it.
+/// Returns the tensor with each channel multiplied by its factor, or with `divides` divided by it; rounds
+/// each number once.
 graph::Tensor scaled_channels(const graph::Tensor& tensor, std::size_t axis, std::span<const double> factors,
                               bool divides = false);
 
-/// The largest magnitude of each channel; NaN where it holds one last.
+/// Returns the largest magnitude of each channel; NaN if its last element is NaN.
 std::vector<double> channel_magnitudes(const graph::Tensor& tensor, std::size_t axis);
-/// Their mean magnitudes.
+/// Returns the mean magnitude of each channel.
 std::vector<double> channel_means(const graph::Tensor& tensor, std::size_t axis);
 
 }  // namespace crumb::ptq

@@ -19,12 +19,12 @@ constexpr std::size_t kSplitRows = 32;
 
 std::size_t columns_of(const WeightRows& rows) { return rows.values.size() / rows.shape[0]; }
 
-/// The first of the channels that a row takes.
+/// Returns the first channel that a row takes.
 std::size_t first_channel(const ChannelSink& sink, std::size_t row, std::size_t rows, std::size_t channels) {
   return row / (rows / sink.groups) * (channels / sink.groups);
 }
 
-/// Which channels the axis has, each `run` numbers.
+/// Returns the tensor with the channels `from` on the axis, `run` numbers each.
 Tensor picked(const Tensor& tensor, std::size_t axis, std::size_t run, const std::vector<std::size_t>& from) {
   std::vector<std::int64_t> shape = tensor.shape();
   std::size_t outer = 1, inner = run;
@@ -43,7 +43,7 @@ Tensor picked(const Tensor& tensor, std::size_t axis, std::size_t run, const std
   return Tensor::floats(shape, made);
 }
 
-/// From where to where weights of one scale reach, 0 among them; without a zero point as far to both sides.
+/// The range of weights with one scale, including 0; symmetric without a zero point.
 struct Extent {
   float least = 0, greatest = 0;
   float nearest(float x) const { return std::clamp(x, least, greatest); }
@@ -124,7 +124,7 @@ void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sin
           const float half = rows.values[row * columns + wide], all = 2 * half;
           const Extent of_wide = extents[scales.block_of(row, wide)],
                        of_fine = extents[scales.block_of(row, fine)];
-          if (of_wide.ends_at(half) || of_fine.ends_at(half)) continue;  // scales stay
+          if (of_wide.ends_at(half) || of_fine.ends_at(half)) continue;  // scales stay the same
           const float code = of_wide.nearest(scales.value(row, wide, scales.code(row, wide, half))),
                       rest = of_fine.nearest(all - code), other = rest == all - code ? code : all - rest;
           if (of_wide.nearest(other) != other) continue;

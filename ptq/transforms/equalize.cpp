@@ -18,15 +18,16 @@ namespace {
 using graph::Graph;
 using graph::Tensor;
 
-constexpr double kNothing = 1e-9;  // of the largest range, or of 1: such a channel is left alone
-constexpr double kClose = 0.05;    // of 1: factors that need no further iteration
+constexpr double kNothing = 1e-9;  // of the largest range, or of 1: a smaller channel is left alone
+constexpr double kClose = 0.05;    // distance from 1 of factors that need no further iteration
 
 double median_of(std::vector<double> values) {
   std::ranges::sort(values);
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-/// How much smaller biases count than weights: they are few, and of 32 bits, but large ones make the layer's range (Vitis AI).
+/// Returns how much less biases count than weights: they are few, and of 32 bits, but large ones determine
+/// the layer's range (Vitis AI).
 double shrink_of(const std::vector<double>& weights, const std::vector<double>& biases) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < weights.size(); ++i)
@@ -74,7 +75,7 @@ StageReport report_of(const Stage& stage, const Setting& setting, const std::vec
   return report_of_matrices(stage, setting, touched, before);
 }
 
-/// The largest magnitude of each channel of what sinks take, over samples.
+/// Returns the largest magnitude of each channel of the sinks' inputs, over samples.
 std::map<std::string, std::vector<double>> ranges_of_samples(const Setting& setting,
                                                              const std::vector<ScalingSite>& sites) {
   std::map<std::string, const ScalingSite*> wanted;
@@ -88,7 +89,7 @@ std::map<std::string, std::vector<double>> ranges_of_samples(const Setting& sett
   visit_float_values(setting, names, [&](const std::map<std::string, Tensor>& values) {
     for (const auto& [name, site] : wanted) {
       const Tensor& value = values.at(name);
-      // Images have their channels behind the sample, all else in the end.
+      // Images have their channels on axis 1, other values on the last axis.
       const bool is_image = setting.graph.constant(site->sinks[0].name)->rank() > 2;
       const std::vector<double> one = channel_magnitudes(value, is_image ? 1 : value.shape().size() - 1);
       std::vector<double>& most = seen[name];
@@ -149,7 +150,7 @@ StageReport smooth(const Stage& stage, Setting& setting) {
       for (const std::string& value : site.taken) most = std::max(most, seen.at(value)[c]);
       factors[c] = smoothing_factor(most, columns[c], alpha);
       for (const std::string& value : site.taken)
-        seen.at(value)[c] *= factors[c];  // two sites can have one value
+        seen.at(value)[c] *= factors[c];  // two sites can have the same value
     }
     scale_site(setting.graph, site, factors);
   }

@@ -21,14 +21,14 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 
 constexpr const char* kName = "low_rank";
 
-/// What became of a matrix.
+/// The result for one matrix.
 struct Made {
   LowRankUpdate update;
-  graph::Tensor rest;  ///< as it lies in the graph
+  graph::Tensor rest;  ///< with the graph's axes
   LayerReport report;
 };
 
-/// [out, in]
+/// Returns the matrix as [out, in].
 MatrixXd matrix_of(const graph::Tensor& tensor, bool is_transposed) {
   const std::vector<float> values = tensor.to_floats();
   const Eigen::Map<const Matrix> lying(values.data(), tensor.shape().at(0), tensor.shape().at(1));
@@ -43,7 +43,7 @@ graph::Tensor tensor_of(const MatrixXd& matrix, bool is_transposed) {
                                {lying.data(), static_cast<std::size_t>(lying.size())});
 }
 
-/// The numbers as the adapter keeps them.
+/// Returns the numbers as the adapter stores them.
 Matrix as_kept(const MatrixXd& matrix) {
   return matrix.cast<float>().unaryExpr([](float x) { return bf16_to_float(float_to_bf16(x)); });
 }

@@ -1,4 +1,4 @@
-// The numbers of a batch norm, which makes factor x + shift of channel x.
+// The numbers of a batch norm, which maps channel x to factor x + shift.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 namespace crumb::ptq {
 
 struct NormNumbers {
-  /// Precondition: its inputs behind the first are constants.
+  /// Precondition: its inputs after the first are constants.
   NormNumbers(const graph::Graph& graph, const graph::Node& node);
 
   double deviation(std::size_t channel) const;
   double factor(std::size_t channel) const;
   double shift(std::size_t channel) const;
 
-  /// Another mean and variance, by which it makes of x what it made of gain x + shift.
+  /// Sets the mean and variance with which it maps x to what it gave for gain x + shift.
   void take(std::size_t channel, const ChannelFit& fit);
 
-  /// By which mean and variance become those of what comes in; those of a constant channel stay.
+  /// Returns the fits that make its mean and variance those of its inputs; constant channels do not change.
   std::vector<ChannelFit> own_fits(const ChannelSums& sums) const;
 
   std::vector<float> gains, biases, means, variances;

@@ -1,4 +1,4 @@
-// Sites of channel_scaling.h that a stage may still change.
+// Sites of channel_scaling.h that a stage can still change.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace crumb::ptq {
 
-/// Those whose constants have no codes yet; where not `of_norms`, those behind matrices alone. Throws Error, which names the
-/// stage, where there are none.
+/// Returns the sites whose constants have no codes yet; without `of_norms`, only those that begin with a
+/// matrix. Throws Error, which names the stage, where there are none.
 std::vector<ScalingSite> open_sites(const Stage& stage, const Setting& setting, bool of_norms);
 
 }  // namespace crumb::ptq

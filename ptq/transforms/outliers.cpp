@@ -20,7 +20,7 @@ using graph::LinearProduct;
 using graph::SparseMatrix;
 using graph::Tensor;
 
-constexpr std::int64_t kLeastOpset = 11;  // of the nodes' operators
+constexpr std::int64_t kLeastOpset = 11;  // of the operators that are added
 constexpr double kBytes = 4;              // of a number and its gap
 
 LinearMatrices matrices_of(const Setting& setting) {
@@ -37,7 +37,7 @@ LinearMatrices matrices_of(const Setting& setting) {
   return found;
 }
 
-/// Of those that are not below 0 the largest, in ascending order of places.
+/// Returns the indices of the largest sizes that are not below 0, ascending.
 std::vector<std::size_t> places_of_largest(const std::vector<float>& sizes, std::size_t count) {
   std::vector<std::size_t> places(sizes.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -51,7 +51,8 @@ std::vector<std::size_t> places_of_largest(const std::vector<float>& sizes, std:
   return places;
 }
 
-/// The matrix less what is kept at some places of it, as it lies; read where it is read.
+/// Returns the matrix minus the stored numbers at some indices, in its own layout; it is read when the result
+/// is read.
 Tensor without(const Tensor& matrix, std::vector<std::size_t> places, std::vector<float> numbers) {
   auto read = [matrix, places = std::move(places), numbers = std::move(numbers)] {
     std::vector<float> values = matrix.to_floats();
@@ -72,7 +73,7 @@ class Split {
     const std::vector<float> values = matrix.to_floats();
     std::vector<float> sizes(values.size());
     for (std::size_t i = 0; i < values.size(); ++i)
-      // What 16 bits do not hold stays.
+      // Numbers that 16 bits cannot hold stay.
       sizes[i] = std::isfinite(graph::as_kept({values[i]})[0]) ? std::fabs(values[i]) : -1;
     const auto count = static_cast<std::size_t>(std::llround(share_ * static_cast<double>(values.size())));
     const std::vector<std::size_t> places = places_of_largest(sizes, count);

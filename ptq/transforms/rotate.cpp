@@ -27,9 +27,9 @@ using graph::Node;
 using graph::Tensor;
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-constexpr std::size_t kSlices = 256;  // that are multiplied at a time, whatever the threads
+constexpr std::size_t kSlices = 256;  // multiplied at a time, whatever the number of threads
 
-/// Each slice along the constant's axis times R, block by block, rounded once.
+/// Multiplies each slice along the constant's axis by R, block by block, and rounds once.
 Tensor rotated(const Tensor& tensor, const RotatedConstant& where, const MatrixXd& rotation, int threads) {
   std::vector<float> values = tensor.to_floats();
   const auto length = static_cast<Index>(tensor.shape()[where.axis]);
@@ -73,7 +73,7 @@ class RotationStage {
     if (may_turn(site)) sites_.push_back(site);
   }
 
-  /// Those whose constants are still floats; of others it is noted that they stay.
+  /// Returns the sites whose constants are still float; notes say that others stay.
   std::vector<RotationSite> open_ones(std::vector<RotationSite> values) {
     std::erase_if(values, [&](const RotationSite& site) { return !may_turn(site); });
     return values;
@@ -88,7 +88,7 @@ class RotationStage {
                   (refusals_.empty() ? ": " + nothing_found(stage) : ": " + *refusals_.begin()));
   }
 
-  /// Multiplies constants, and puts the products behind norms whose gains stay.
+  /// Multiplies constants, and adds the products behind norms whose gains stay.
   void rotate_sites() {
     for (const RotationSite& site : sites_) {
       const MatrixXd& rotation = matrix(site.size);
@@ -97,14 +97,14 @@ class RotationStage {
     }
   }
 
-  /// Puts a product by blocks before what takes the values.
+  /// Adds a product by blocks in front of the values' consumers.
   void turn_online(const std::vector<RotationSite>& values) {
     for (const RotationSite& site : values) {
       const MatrixXd& rotation = matrix(site.size);
       turn_constants(site, rotation);
       put_before(site, tensor_of(rotation));
       for (graph::PlannedEdge& edge : setting_.plan.edges)
-        if (edge.value == site.value) edge.take_sign();  // whatever it was, as a Relu's: rotated, it has both
+        if (edge.value == site.value) edge.take_sign();  // rotated values have both signs
     }
     if (!values.empty())
       notes_.push_back(std::to_string(values.size()) +
@@ -153,7 +153,7 @@ class RotationStage {
     }
   }
 
-  /// The norm's output gets another name, and what is made of it that which it had.
+  /// Gives the norm's output a new name; the product computed from it gets the old one.
   std::string move_output(std::size_t node, const std::string& value) {
     const graph::Value* known = graph_.find(value);
     const std::string before =
@@ -227,11 +227,11 @@ class RotationStage {
   std::vector<std::string> refusals_, notes_;
   std::map<std::size_t, MatrixXd> matrices_;  ///< by size
   std::set<std::string> touched_;
-  std::string online_;  ///< the constant
+  std::string online_;  ///< its constant
 };
 
-/// Gains of norms between a stream and the matrices that are rotated with it go into these; other norms stay
-/// as they are.
+/// Folds gains of norms between a stream and the matrices that are rotated with it into these; other norms
+/// stay as they are.
 void fold_norms_of_streams(Graph& graph) {
   std::set<std::string> rotated;
   for (const RotationSite& site : residual_streams(graph).sites)

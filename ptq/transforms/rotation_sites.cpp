@@ -47,7 +47,7 @@ bool is_norm(const Graph& graph, const Node& node) {
   return axis == -1 || (rank && axis == static_cast<std::int64_t>(*rank) - 1);
 }
 
-/// One site on the way; what stands in its way is thrown.
+/// Collects one site; throws what prevents it.
 class SiteSearch {
  public:
   struct Obstacle {
@@ -60,7 +60,7 @@ class SiteSearch {
     site_.size = size;
   }
 
-  /// Takes what is rotated, where all who take the constants are rotated with it.
+  /// Returns the site if all consumers of its constants are rotated with it.
   RotationSite take() {
     for (const auto& [name, users] : users_) {
       if (links_.is_output(name) || links_.consumers(name).size() != users.size())
@@ -71,7 +71,7 @@ class SiteSearch {
 
   [[noreturn]] static void stop(std::string why) { throw Obstacle{std::move(why)}; }
 
-  /// A constant that `node` takes as that input.
+  /// Rotates a constant that is that input of `node`.
   void rotate(RotatedConstant constant, std::size_t node, std::size_t input) {
     const Tensor* tensor = graph_.constant(constant.name);
     if (!tensor || tensor->type() != graph::ElementType::kFloat)
@@ -89,7 +89,7 @@ class SiteSearch {
     }
   }
 
-  /// The bias that a Gemm or Add adds: one number for each channel.
+  /// Rotates the bias of a Gemm or Add: one number for each channel.
   void turn_bias(std::size_t node, std::size_t input, std::size_t first, std::size_t blocks,
                  std::size_t channels) {
     const std::string& name = graph_.nodes[node].inputs[input];
@@ -104,7 +104,7 @@ class SiteSearch {
            node, input);
   }
 
-  /// A matrix whose outputs these channels are, and its bias.
+  /// Rotates the outputs of a matrix that produces these channels, and its bias.
   bool turn_maker(std::size_t index, std::size_t first, std::size_t blocks) {
     const Node& node = graph_.nodes[index];
     const auto product = product_of(graph_, node);
@@ -116,7 +116,7 @@ class SiteSearch {
     return true;
   }
 
-  /// A matrix that takes them.
+  /// Rotates a matrix that takes them.
   bool turn_taker(std::size_t index, const std::string& value, std::size_t blocks) {
     const Node& node = graph_.nodes[index];
     const auto product = product_of(graph_, node);
@@ -141,7 +141,7 @@ class StreamSearch : public SiteSearch {
  public:
   using SiteSearch::SiteSearch;
 
-  /// Everything that hangs together with its value.
+  /// Collects everything connected to the site's value.
   void run() {
     reach(site_.value);
     while (!open_.empty()) {
@@ -224,7 +224,7 @@ class StreamSearch : public SiteSearch {
     takers(node.outputs[0]);
   }
 
-  /// What takes a normalized value: matrices, perhaps behind what keeps its last axis.
+  /// Collects consumers of a normalized value: matrices, perhaps behind nodes that keep its last axis.
   void takers(const std::string& value) {
     if (links_.is_output(value)) stop("value " + quote_text(value) + " is an output of the network");
     for (const std::size_t index : links_.consumers(value)) {
@@ -291,7 +291,7 @@ class HeadSearch : public SiteSearch {
   }
 };
 
-/// The size of a head of an Attention node with three axes that keeps no codes; nothing for others.
+/// Returns the head size of an Attention node with three axes that keeps no codes; nothing for others.
 std::optional<std::size_t> head_size(const Graph& graph, const Node& node) {
   if (!node.is("Attention") || node.inputs.size() < 3 || node.outputs.empty()) return std::nullopt;
   const auto rank = graph.rank_of(node.inputs[2]);

@@ -21,7 +21,7 @@ namespace {
 using graph::PlannedConstant;
 using graph::Tensor;
 
-/// A squared error over what it is an error of.
+/// Returns the squared error of `made` over the squares of the rows.
 template <class Number>
 double share_lost(const WeightRows& rows, const std::vector<Number>& made) {
   double lost = 0, all = 0;
@@ -33,7 +33,7 @@ double share_lost(const WeightRows& rows, const std::vector<Number>& made) {
   return all > 0 ? lost / all : 0;
 }
 
-/// Layers that stay, by why.
+/// Layers that stay as they are, by reason.
 class Reasons {
  public:
   void add(const std::string& layer, const std::string& why) { layers_[why].push_back(layer); }
@@ -91,7 +91,7 @@ class Splitting {
   }
 
  private:
-  /// Whether there is a layer that rounds what the site brings.
+  /// Whether a layer rounds weights of the site.
   bool take(const SplitSite& site) {
     std::vector<const ChannelSink*> sinks;
     for (const ChannelSink& sink : site.sinks)

@@ -14,7 +14,7 @@ namespace {
 
 using graph::Tensor;
 
-/// The largest magnitude of what each channel is multiplied by.
+/// Returns the largest magnitude of each channel's weights.
 std::vector<float> channel_sizes(const Tensor& tensor, const ChannelSink& sink, std::size_t channels) {
   const WeightRows rows = weight_rows(tensor, sink.output_axis);
   const std::size_t count = rows.shape[0], columns = rows.values.size() / count;
@@ -50,7 +50,7 @@ bool SplitChoice::fits(std::size_t channels) const {
     if (planned == planned_.end()) continue;
     const std::size_t first = planned->second->axes.output;
     std::vector<std::uint64_t> shape = rows_shape(source.name, first);
-    // The first axis of rows is the output's, the others follow.
+    // The first axis of rows is the outputs' axis; the others follow.
     shape[source.axis == first  ? 0
           : source.axis < first ? source.axis + 1
                                 : source.axis] = channels * source.run;

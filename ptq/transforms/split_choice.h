@@ -1,4 +1,4 @@
-// Which channels of a site (split_sites.h) are doubled, and how many.
+// Chooses which channels of a site (split_sites.h) are duplicated, and how many.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,22 @@
 
 namespace crumb::ptq {
 
-/// Those that become codes, by name.
+/// Constants that become codes, by name.
 using PlannedConstants = std::map<std::string, const graph::PlannedConstant*>;
 
 class SplitChoice {
  public:
-  /// Keeps references to all.
+  /// Keeps references to its arguments.
   SplitChoice(const graph::Graph& graph, const PlannedConstants& planned, const SplitSite& site)
       : graph_(graph), planned_(planned), site_(site) {}
 
-  /// That share of the channels, one at least, and further up to what the specs of sinks and sources and the site's parts need; nothing
-  /// where that is more than a quarter of the channels (and more than was asked for).
+  /// Returns that share of the channels, at least one, increased to what the specs of sinks and sources and
+  /// the site's parts need; nothing where that is more than a quarter of the channels (and more than
+  /// requested).
   std::optional<std::size_t> count(double share) const;
 
-  /// Those with the largest weights, as shares of the largest of their matrix: as many of each part, ascending.
+  /// Returns the channels with the largest weights, relative to the largest of their matrix: as many of each
+  /// part, ascending.
   std::vector<std::size_t> largest(std::size_t count) const;
 
  private:

@@ -22,7 +22,7 @@ using graph::Node;
 using graph::Tensor;
 using graph::WeightedProduct;
 
-/// A float32 constant that one node takes, once.
+/// Returns a float32 constant with exactly one use.
 const Tensor* own_constant(const Graph& graph, const Links& links, const Node& node, std::size_t input) {
   if (!node.has_input(input)) return nullptr;
   const Tensor* constant = graph.constant(node.inputs[input]);
@@ -31,13 +31,13 @@ const Tensor* own_constant(const Graph& graph, const Links& links, const Node& n
   return is_own ? constant : nullptr;
 }
 
-/// A product whose channels can be doubled; of transposed convolutions they are not.
+/// Whether the node is a product whose channels can be duplicated; transposed convolutions are not.
 bool is_layer(const Node& node) {
   const auto product = graph::weighted_product(node, 2);
   return product && product->terms != graph::Terms::kTransposed;
 }
 
-/// A layer's product with a float32 constant, its own, whose axes are those of outputs, inputs and kernel.
+/// A layer's product with a float32 constant without other uses, and the axes of outputs, inputs and kernel.
 struct OwnProduct {
   WeightedProduct axes;
   const Tensor& weight;
@@ -47,13 +47,13 @@ struct OwnProduct {
   std::size_t inputs() const { return static_cast<std::size_t>(axes.inputs(weight.shape())); }
 };
 
-/// A depthwise convolution that gives a channel for each that it takes.
+/// Whether the node is a depthwise convolution with one output channel for each input channel.
 bool has_groups_of_one(const Graph& graph, const Node& node) {
   return is_layer(node) && graph::is_depthwise(graph, node) &&
          graph.shape_of(node.inputs[1])->front().size == node.int_or("group", 1);
 }
 
-/// The one site around a value. Every step says whether it can go on; `why` says where it cannot.
+/// Collects the one site around a value. Every step returns whether it can go on; `why` says why it cannot.
 class Walk {
  public:
   Walk(const Graph& graph, const Links& links) : graph_(graph), links_(links) {}
@@ -93,7 +93,8 @@ class Walk {
     return false;
   }
 
-  /// How many numbers of a channel stand side by side in a value of two axes, through elementwise functions.
+  /// Returns how many numbers of a channel are adjacent in a value of two axes, through elementwise
+  /// functions.
   std::size_t run_behind(std::string value) const {
     for (std::size_t steps = 0; steps < graph_.nodes.size(); ++steps) {
       const std::size_t maker = links_.producer(value);
@@ -159,7 +160,7 @@ class Walk {
   bool source(const Node& node, const ChanneledValue& value) {
     const auto product = own_product(node);
     if (!product || value.run != 1 || value.behind != product->behind()) return cannot(node);
-    site_.parts = std::lcm(site_.parts, product->groups());  // which are to stay equal
+    site_.parts = std::lcm(site_.parts, product->groups());  // the groups stay equal
     site_.sources.push_back({node.inputs[1], product->axes.output_axis});
     return !node.has_input(2) || parameter(node, 2, {.name = {}, .behind = 0, .run = 1});
   }
@@ -181,7 +182,7 @@ class Walk {
     return true;
   }
 
-  /// A node that has the channels on both sides; once.
+  /// Passes a node that has the channels on both sides; each node once.
   bool pass(std::size_t index, const ChanneledValue& value) {
     if (!passed_.insert(index).second) return true;
     const Node& node = graph_.nodes[index];
@@ -218,7 +219,7 @@ class Walk {
       }
       const auto shape = graph_.shape_of(node.inputs[i]);
       if (!shape) return fail("the number of their channels is not known");
-      // What is the same for all channels stays.
+      // A constant that is the same for all channels stays as it is.
       if (shape->size() <= value.behind || (*shape)[shape->size() - 1 - value.behind] == graph::Dim(1))
         continue;
       if (!join({node.inputs[i], value.behind, value.run})) return false;
@@ -226,7 +227,7 @@ class Walk {
     return join({node.outputs[0], value.behind, value.run});
   }
 
-  /// A constant that broadcasts to the value: with a number for each channel, or one for all.
+  /// A constant that broadcasts to the value: with one number for each channel, or one for all.
   bool parameter(const Node& node, std::size_t input, const ChanneledValue& value) {
     const auto shape = graph_.shape_of(node.inputs[input]);
     if (!shape) return cannot(node);
@@ -252,7 +253,7 @@ class Walk {
            join({node.outputs[0], 0, static_cast<std::size_t>(order->places)});
   }
 
-  /// Its shape says the size as a number, or leaves it open.
+  /// Its shape gives the size as a number, or leaves it open.
   bool reshape(const Node& node) {
     const Tensor* shape = graph_.constant(node.inputs.at(1));
     if (!shape || shape->size() != 2) return false;

@@ -13,20 +13,20 @@
 namespace crumb::ptq {
 
 struct StatisticsPlace {
-  SampledLayer at;  ///< the node, and what it takes; of a norm nothing else
+  SampledLayer at;  ///< the node and its input; of a norm nothing else
   std::optional<BiasedLayer>
-      layer;         ///< whose scales and bias change; else it is a norm, whose mean and variance do
-  std::string name;  ///< the layer's weight, the norm's gain
+      layer;         ///< its scales and bias change; nothing: a norm, whose mean and variance change
+  std::string name;  ///< of the layer's weight, or the norm's gain
 };
 
 struct StatisticsPlaces {
-  std::vector<StatisticsPlace> all;  ///< as the graph has them
-  std::size_t norms = 0;             ///< of them
-  std::vector<std::string> notes;    ///< what is none, and why
+  std::vector<StatisticsPlace> all;  ///< in the graph's order
+  std::size_t norms = 0;             ///< how many of them are norms
+  std::vector<std::string> notes;    ///< about values that cannot be corrected, and why
 };
 
-/// Every BatchNormalization of constant numbers whose mean and variance are its own; and the layers that become codes, with a bias of
-/// their own, but those that bring their outputs to such norms alone.
+/// Returns every BatchNormalization with constant numbers whose mean and variance have no other uses; and the
+/// layers that become codes and have their own bias, except those whose outputs only such norms take.
 StatisticsPlaces statistics_places(const Setting& setting);
 
 }  // namespace crumb::ptq
