@@ -14,7 +14,7 @@ namespace crumb::ptq {
 struct LayerTarget {
   std::span<const float> weights;  ///< W
   std::span<const float> whole;    ///< V: W plus what the layer's branches add (branch_weights.h)
-  /// (W (H + d) + V (G - H)) (H + d)^-1, or W without G: its outputs plus those of branches on x are the target.
+  /// (W (H + d) + V (G - H)) (H + d)^-1, or W without G: with branches on x it gives the target outputs.
   std::span<const float> nearest;
   const Eigen::MatrixXd& moments;  ///< H = sum x x^T
   const Eigen::MatrixXd* cross;    ///< G = sum y x^T, y being the float network's x; null: y is x
