@@ -6,8 +6,8 @@
 // corrected after those before it. With mean m and deviation s of the float network's value, n and t of the
 // quantized one's, x becomes (x - n) s / t + m:
 //
-//   a norm (x - mean) / sqrt(var + eps) * g + b gets the mean and the variance that do that; the float network's
-//   own are those of its training, which the samples may not have. With own=on they are n and t^2
+//   a norm (x - mean) / sqrt(var + eps) * g + b gets the mean and the variance that do that; the float
+//   network's own are those of its training, which the samples may not have. With own=on they are n and t^2
 //   (re-estimation, as norm_correction in Brevitas)
 //   a layer's scales are multiplied by s / t, output by output, and its bias follows
 //

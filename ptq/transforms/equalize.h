@@ -1,11 +1,11 @@
 // Stages that move factors between layers before rounding (channel_scaling.h); the float network stays the
 // same, up to the rounding of its numbers.
 //
-//   equalize   cross-layer equalization (Nagel et al. 2019, arXiv:1906.04721): channels of a layer's rows and of
-//              the next layer's columns get the same range, factor sqrt(range of columns / range of rows);
+//   equalize   cross-layer equalization (Nagel et al. 2019, arXiv:1906.04721): channels of a layer's rows and
+//              of the next layer's columns get the same range, factor sqrt(range of columns / range of rows);
 //              biases count half, or less if they are large (see the .cpp)
-//   smooth     SmoothQuant (Xiao et al. 2022, arXiv:2211.10438): factors max|w|^(1 - alpha) / max|x|^alpha for
-//              what produces a value x, w being all columns that take its channel, x over samples
+//   smooth     SmoothQuant (Xiao et al. 2022, arXiv:2211.10438): factors max|w|^(1 - alpha) / max|x|^alpha
+//              for what produces a value x, w being all columns that take its channel, x over samples
 #pragma once
 
 #include "ptq/stages.h"
