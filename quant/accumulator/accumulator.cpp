@@ -11,19 +11,19 @@
 namespace crumb {
 namespace {
 
-/// The least P with 2^(P-1) - 1 >= largest, a whole number.
+/// Returns the least P with 2^(P-1) - 1 >= largest, a whole number.
 int signed_bits(double largest) {
   int bits = 1;
   while (std::ldexp(1.0, bits - 1) <= largest) ++bits;
   return bits;
 }
 
-/// 2^(P-1) - 1 - |b_q|, at least 0.
+/// Returns 2^(P-1) - 1 - |b_q|, at least 0.
 double largest_sum(int accumulator_bits, double bias) {
   return std::max(0.0, std::ldexp(1.0, accumulator_bits - 1) - 1 - std::fabs(bias));
 }
 
-/// sum += a * b; false where that does not fit.
+/// sum += a * b; returns false where that does not fit.
 bool add_product(std::int64_t& sum, std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
@@ -44,7 +44,7 @@ struct Step {
 };
 using Steps = std::priority_queue<Step, std::vector<Step>, std::greater<>>;
 
-/// One row on its way into the budget.
+/// Moves the codes of one row until they are within the budget.
 class RowRepair {
  public:
   RowRepair(std::span<std::int64_t> codes, std::span<const double> latent, IntegerRange input, WorstSums sums)

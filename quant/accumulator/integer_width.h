@@ -7,8 +7,8 @@
 
 namespace crumb {
 
-/// The spec with integers (intN, or uintN where it has no sign) of another width. Preconditions: integers, and there is
-/// such a format (1 or 2 to 8 bits).
+/// Returns the spec with integers of `bits` bits (intN, or uintN where its format has no sign).
+/// Preconditions: the spec's format is integers, and such a format exists (1 or 2 to 8 bits).
 inline QuantSpec with_bits(QuantSpec spec, int bits) {
   spec.number = find_number_format((spec.number->is_signed ? "int" : "uint") + std::to_string(bits));
   return spec;
