@@ -8,18 +8,19 @@
 namespace crumb {
 namespace {
 
-constexpr double kRounding = 1e-12;  // of a loss: nothing is searched for less
-constexpr double kWideGap = 1e-3;    // of a loss: between bound and best, where the large item is split
+constexpr double kRounding = 1e-12;  // share of a loss below which nothing is searched for
+constexpr double kWideGap = 1e-3;    // share of a loss between bound and best at which the large item is
+                                     // split
 constexpr int kMostSplits = 3;       // items that are split, one inside the other
 constexpr uint32_t kNoNode = UINT32_MAX;
 
-/// An option that no other beats in both.
+/// An option that no other beats in both cost and loss.
 struct Candidate {
   uint32_t option;
   int64_t cost;
   double loss;
 };
-using CandidateList = std::vector<Candidate>;  // of an item: costs grow, losses fall
+using CandidateList = std::vector<Candidate>;  // the candidates of an item: costs grow, losses fall
 
 CandidateList undominated(const std::vector<AssignmentOption>& options) {
   CandidateList all;
@@ -35,10 +36,10 @@ CandidateList undominated(const std::vector<AssignmentOption>& options) {
   return kept;
 }
 
-/// Places in `candidates` of its lower convex hull.
+/// Returns the indices of the candidates on the lower convex hull of `candidates`.
 std::vector<uint32_t> hull_of(const CandidateList& candidates) {
   std::vector<uint32_t> hull;
-  const auto gain = [&](uint32_t from, uint32_t to) {  // loss that falls, a unit of cost
+  const auto gain = [&](uint32_t from, uint32_t to) {  // by how much the loss falls, a unit of cost
     return (candidates[from].loss - candidates[to].loss) /
            static_cast<double>(candidates[to].cost - candidates[from].cost);
   };
@@ -50,15 +51,15 @@ std::vector<uint32_t> hull_of(const CandidateList& candidates) {
   return hull;
 }
 
-/// What the linear relaxation knows.
+/// What the linear relaxation gives.
 struct Relaxation {
   std::vector<uint32_t> base;    ///< the best candidates at the price
-  std::vector<uint32_t> greedy;  ///< base, and what else fits
-  int64_t slack = 0;             ///< of the budget, left by base
+  std::vector<uint32_t> greedy;  ///< base, with improvements that still fit
+  int64_t slack = 0;             ///< the part of the budget that base leaves
   double base_loss = 0;
   double price = 0;                ///< loss that a unit of cost is worth
-  double bound = 0;                ///< of every choice within the budget
-  std::optional<size_t> breaking;  ///< the item that does not fit in whole; nothing where all fit
+  double bound = 0;                ///< no choice within the budget loses less
+  std::optional<size_t> breaking;  ///< the item that does not fit as a whole; nothing where all fit
 };
 
 class AssignmentSearch {
@@ -86,7 +87,7 @@ class AssignmentSearch {
   }
 
  private:
-  /// Searches items_ as they are; best_ and bound_ hold what all calls together know.
+  /// Searches items_ as they are; best_ and bound_ hold the results of all calls together.
   void look(int64_t budget, int splits) {
     int64_t least = 0;
     for (const CandidateList& item : items_) least += item.front().cost;
@@ -151,7 +152,7 @@ class AssignmentSearch {
     return relaxed;
   }
 
-  /// A choice of candidates within the budget.
+  /// Keeps a choice of candidates within the budget where it is the best so far.
   void offer(const std::vector<uint32_t>& places) {
     double loss = 0;
     for (size_t i = 0; i < items_.size(); ++i) loss += items_[i][places[i]].loss;
@@ -161,20 +162,20 @@ class AssignmentSearch {
     for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
   }
 
-  /// A combination: how it differs from the base, by the items that were looked at.
+  /// A combination: how it differs from the base, over the items that were looked at.
   struct State {
     int64_t cost;
     double loss;
-    double regret;  ///< loss + price * cost; what the bound rises by
+    double regret;  ///< loss + price * cost; by so much the bound rises
     uint32_t node;
   };
-  /// How a state came about.
+  /// The last change of a state, and the node before it.
   struct Node {
     uint32_t before;
     uint32_t item;
     uint32_t place;
   };
-  /// A candidate beside the base's.
+  /// A candidate other than the base's, as a change to the base.
   struct Change {
     int64_t cost;
     double loss;
@@ -183,7 +184,7 @@ class AssignmentSearch {
   };
   struct Turn {
     size_t item;
-    std::vector<Change> changes;  ///< regrets grow
+    std::vector<Change> changes;  ///< in ascending order of regret
   };
 
   std::vector<Turn> turns_of(const Relaxation& relaxed) const {
@@ -271,7 +272,7 @@ class AssignmentSearch {
         }
       }
       thin(made, dropped);
-      // Nodes of states that are gone are not needed, nor those before them that nobody else stands on.
+      // Nodes of dropped states are not needed, nor nodes before them that no other state uses.
       if (nodes.size() > 8 * limits_.width) sweep(nodes, made, best);
       std::swap(states, made);
       if (cut) {
@@ -283,7 +284,7 @@ class AssignmentSearch {
     if (!hopeless(relaxed.bound + dropped)) bound_ = std::min(bound_, relaxed.bound + dropped);
   }
 
-  /// Drops combinations that another beats in cost and loss, and those of most regret beyond the width.
+  /// Drops combinations that another beats in cost and loss, and those of largest regret beyond the width.
   void thin(std::vector<State>& states, double& dropped) const {
     std::ranges::sort(states, [](const State& a, const State& b) {
       return std::tie(a.cost, a.loss, a.node) < std::tie(b.cost, b.loss, b.node);

@@ -20,7 +20,7 @@ namespace {
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment; }
 
-/// The spec that most of the tensors have, the first of those; `otherwise` where there are none.
+/// Returns the spec that most of the tensors have, the first of several; `otherwise` where there are none.
 QuantSpec most_used(const std::vector<QuantSpec>& specs, const QuantSpec& otherwise) {
   const QuantSpec* most = &otherwise;
   ptrdiff_t uses = 0;
@@ -34,7 +34,7 @@ QuantSpec most_used(const std::vector<QuantSpec>& specs, const QuantSpec& otherw
   return *most;
 }
 
-/// Rounded up, so that it passes as a target.
+/// Returns bits per weight rounded up, so that they are accepted as a target.
 std::string bits_text(uint64_t bytes, uint64_t weights) {
   char text[40];
   std::snprintf(text, sizeof text, "%.4fbpw", std::ceil(bits_per_weight(bytes, weights) * 1e4 + 1e-6) / 1e4);
@@ -69,7 +69,7 @@ class Chooser {
   }
 
  private:
-  /// A tensor is free when it follows the recipe's own specs. These four fit every shape.
+  /// A tensor is free when it follows the recipe's own specs. The four specs tried here fit every shape.
   void find_free() {
     const auto planned = [&](const char* weights, const char* embeddings) {
       return plan_checkpoint(checkpoint_,
@@ -94,7 +94,7 @@ class Chooser {
     }
   }
 
-  /// The options of every free tensor, costs by cost(k, format).
+  /// Returns the options of every free tensor, with cost(k, format) as cost.
   template <class Cost>
   std::vector<std::vector<AssignmentOption>> options(const Cost& cost) const {
     std::vector<std::vector<AssignmentOption>> items(free_.size());
@@ -129,14 +129,14 @@ class Chooser {
       throw usage_error("the target of " + number_text(wish) +
                         "bpw is below the least that these formats give here: " + bits_text(least, weights_));
     }
-    // More than every tensor at 64 bits is as good as any.
+    // A budget for more than 64 bits in every tensor is as good as none.
     const double most = std::min(wish, 64.0) / 8 * static_cast<double>(weights_) + 1;
     auto budget = std::max(least, static_cast<uint64_t>(most));
     while (bits_per_weight(budget, weights_) > wish) --budget;
     return assign(items, budget - fixed_bytes_).value();
   }
 
-  /// What a tensor takes in the file: its blobs, aligned, and its lines of the header.
+  /// Returns the bytes that a tensor takes in the file: its blobs, aligned, and its lines of the header.
   uint64_t bytes_in_file(const PlannedTensor& planned, const QuantSpec& spec) const {
     CrumbHeader header;
     const size_t empty = write_crumb_header(header).size();
@@ -149,9 +149,9 @@ class Chooser {
     return bytes;
   }
 
-  /// The recipe's own text is in the file and the header is aligned: what these add is known only once the
-  /// choice is made. So the first budget leaves out all that may vary, which makes its bound hold, and
-  /// is then lowered by as much as the file is too large.
+  /// The file holds the recipe's own text and an aligned header, and what these add is known only once the
+  /// choice is made. So the first budget leaves out all that may vary, which makes its bound hold; the budget
+  /// is then lowered by as many bytes as the file is too large.
   Assignment within_file() const {
     const auto items = options(
         [&](size_t k, const MeasuredFormat& format) { return bytes_in_file(plan_[free_[k]], format.spec); });
@@ -188,7 +188,8 @@ class Chooser {
     return plan_run(checkpoint_, plan, recipe, 0, 0, 0, structure).output_bytes;
   }
 
-  /// The recipe whose plan is this choice: the specs used most stand for all, rules name the other tensors.
+  /// Returns the recipe whose plan is this choice: the most used specs are its defaults, rules name the other
+  /// tensors.
   Recipe recipe_of(const std::vector<uint32_t>& choice) const {
     std::vector<QuantSpec> own[2];
     std::vector<SpecOrKeep> wanted;
@@ -210,7 +211,7 @@ class Chooser {
     return recipe;
   }
 
-  /// A rule for each spec of these tensors.
+  /// Adds a rule for each spec of these tensors.
   void add_rules(std::vector<size_t> named, const std::vector<SpecOrKeep>& wanted, Recipe& recipe) const {
     while (!named.empty()) {
       const SpecOrKeep spec = wanted[named.front()];
@@ -224,7 +225,8 @@ class Chooser {
     }
   }
 
-  /// The tensors of the layers that bear these tensors' names, but those that are no weights anyway.
+  /// Returns the tensors in the layers that have these tensors' names, except those that are no weights
+  /// anyway.
   std::vector<size_t> owned_by(const std::vector<size_t>& tensors) const {
     std::set<std::string_view> layers;
     for (const size_t i : tensors) layers.insert(plan_[i].entry->name);
@@ -241,11 +243,12 @@ class Chooser {
   const Checkpoint& checkpoint_;
   const BudgetRequest& request_;
   std::vector<PlannedTensor> plan_;
-  std::vector<size_t> free_;                           ///< of plan_
-  std::vector<bool> follows_embeddings_;               ///< or weights; of the free tensors
-  uint64_t fixed_bytes_ = 0;                           ///< of the quantized tensors that are not free
-  uint64_t weights_ = 0;                               ///< of all quantized tensors
-  std::vector<std::vector<MeasuredFormat>> measured_;  ///< of the free tensors
+  std::vector<size_t> free_;                           ///< indices in plan_
+  std::vector<bool> follows_embeddings_;               ///< one a free tensor: whether it follows the recipe's
+                                                       ///< embeddings, not its weights
+  uint64_t fixed_bytes_ = 0;                           ///< bytes of the quantized tensors that are not free
+  uint64_t weights_ = 0;                               ///< weights of all quantized tensors
+  std::vector<std::vector<MeasuredFormat>> measured_;  ///< one a free tensor
 };
 
 }  // namespace

@@ -6,13 +6,13 @@
 namespace crumb {
 namespace {
 
-/// Options of a group's layers, summed.
+/// The sum of one option of each layer of a group.
 struct Sum {
   AssignmentOption total;
   JointChoice choice;
 };
 
-/// Sorted by cost, and each loses less than those before it.
+/// Sorts the sums by cost, and leaves only those that lose less than all before them.
 void drop_beaten(std::vector<Sum>& sums) {
   std::ranges::stable_sort(sums, [](const Sum& a, const Sum& b) {
     return std::tie(a.total.cost, a.total.loss) < std::tie(b.total.cost, b.total.loss);
@@ -26,7 +26,7 @@ void drop_beaten(std::vector<Sum>& sums) {
   sums.resize(kept);
 }
 
-/// `most` of them, the first and the last among these.
+/// Keeps `most` sums, the first and the last among them.
 void thin_out(std::vector<Sum>& sums, std::size_t most) {
   most = std::max<std::size_t>(most, 2);
   std::vector<Sum> kept;
@@ -35,7 +35,7 @@ void thin_out(std::vector<Sum>& sums, std::size_t most) {
   sums = std::move(kept);
 }
 
-/// Whether all are there.
+/// Returns whether `all` has all the sums, none thinned out.
 bool sum_up(const JointGroup& group, std::uint32_t shared, std::size_t most, std::vector<Sum>& all) {
   bool is_whole = true;
   std::vector<Sum> sums{

@@ -14,16 +14,16 @@
 namespace crumb {
 namespace {
 
-/// The formats of a tensor that are cut alike, one after the other: a job of the reader.
+/// Formats of one tensor that are cut alike, one after the other: one job of the reader.
 struct Batch {
   size_t tensor;
-  size_t first, last;  ///< of `candidates`
+  size_t first, last;  ///< indices in `candidates`
 };
 
-/// A tensor for each format that fits it.
+/// A planned tensor for each format that fits it.
 struct Candidates {
   std::vector<PlannedTensor> plan;
-  std::vector<size_t> tensor;  ///< whose it is
+  std::vector<size_t> tensor;  ///< the tensor's index
 };
 
 std::vector<QuantSpec> fitting(const TensorEntry& entry, const TensorClass& known,
@@ -84,7 +84,7 @@ std::vector<std::vector<MeasuredFormat>> measure_formats(const Checkpoint& check
       candidates.tensor.push_back(i);
     }
   }
-  // A run over all of them would hold more than this work does: it would write, too.
+  // A run over all candidates would hold more than this work does, because it would write, too.
   const RunPlan run = plan_run(checkpoint, candidates.plan, Recipe{}, options.memory, options.threads);
   std::vector<Batch> batches;
   std::vector<SliceJob> jobs;

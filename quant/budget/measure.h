@@ -1,5 +1,5 @@
-// What formats would do to the tensors of a checkpoint: each tensor is read slice by slice and quantized with
-// each format; nothing is written.
+// Measures what formats would do to the tensors of a checkpoint. Each tensor is read slice by slice and
+// quantized with each format; nothing is written.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace crumb {
 
-/// A tensor in one of the formats.
+/// What a tensor has in one of the formats.
 struct MeasuredFormat {
   QuantSpec spec;
-  uint64_t bytes = 0;  ///< of codes, scales, zero points and codebook
+  uint64_t bytes = 0;  ///< codes, scales, zero points and codebook
   double loss = 0;     ///< squared error over squared norm; 0 where nothing is lost
   double sqnr_db = 0;
   double max_abs_error = 0;
@@ -36,8 +36,8 @@ struct MeasureOptions {
   std::function<void(const MeasureProgress&)> progress;
 };
 
-/// For each tensor the formats that fit its shape, in the order of `formats`. Throws Error for a tensor that
-/// none fits, and for inf or NaN values (naming the tensor).
+/// Returns for each tensor the formats that fit its shape, in the order of `formats`. Throws Error for a
+/// tensor that none fits, and for inf or NaN values (naming the tensor).
 std::vector<std::vector<MeasuredFormat>> measure_formats(const Checkpoint& checkpoint,
                                                          std::span<const TensorEntry* const> tensors,
                                                          std::span<const QuantSpec> formats,
