@@ -49,7 +49,7 @@ void check_shapes(const std::vector<PlannedTensor>& plan) {
   refuse_misfits(misfits);
 }
 
-/// What a recipe says of operators and edges cannot be done to tensors.
+/// Refuses what a recipe says of operators and edges, which tensors alone do not have.
 void refuse_graph_fields(const Recipe& recipe) {
   const std::string found = graph_field_of(recipe);
   if (found.empty()) return;

@@ -40,7 +40,7 @@ TensorReport report_of(const PlannedTensor& planned) {
           .kept_because = planned.kept_because};
 }
 
-/// Sums over the tensors of a report whose header is known.
+/// Sums up the tensors of a report whose header is known.
 void finish_report(CheckpointReport& report, const Checkpoint& checkpoint,
                    const std::vector<PlannedTensor>& plan, const CrumbHeader& header) {
   report.input_bytes = checkpoint.input_bytes();
@@ -64,7 +64,7 @@ class CheckpointRun {
         options_(options),
         zstd_(parse_recipe(run.recipe, "the recipe").zstd),
         writer_(output, run.header, zstd_, left_over(output, options)) {
-    // One that may be continued goes as far as the disk does.
+    // A run that may be continued goes on until the disk is full.
     if (!options.resume && zstd_ == 0) require_space(output, run.output_bytes, run.output_bytes);
     const RunIdentity identity = identity_of(checkpoint, run, options.version);
     std::vector<JournalEntry> done;
@@ -102,13 +102,13 @@ class CheckpointRun {
   }
 
  private:
-  /// A partial file without a journal that speaks of it has nothing to continue.
+  /// A partial file without a journal that describes it cannot be continued.
   static LeftOver left_over(const std::filesystem::path& output, const RunOptions& options) {
     return options.resume && RunJournal::read(output) ? LeftOver::kContinue : LeftOver::kDiscard;
   }
 
-  /// The tensors that an earlier run finished, as far as what it wrote still holds, and the bytes of its
-  /// journal that speak of them.
+  /// Takes over the tensors that an earlier run finished, as far as their bytes are still there, and the
+  /// length of its journal up to them.
   std::vector<JournalEntry> take_over(const std::filesystem::path& output, const RunIdentity& identity,
                                       uint64_t& journal_bytes) {
     std::optional<JournalContents> left = RunJournal::read(output);
@@ -202,7 +202,7 @@ class CheckpointRun {
     entry.saturated_scales = tensor->saturated_scales;
   }
 
-  /// Into the journal, now that the tensor's parts are written.
+  /// Writes the entry into the journal, now that the tensor's parts are written.
   void write_down(JournalEntry entry) {
     for (size_t part = parts_down_; part < writer_.done(); ++part) entry.blobs.push_back(writer_.blob(part));
     parts_down_ = writer_.done();
@@ -217,7 +217,7 @@ class CheckpointRun {
   CrumbWriter writer_;
   std::optional<RunJournal> journal_;
   size_t continued_ = 0;   ///< tensors that an earlier run had finished
-  size_t parts_down_ = 0;  ///< parts that the journal knows of
+  size_t parts_down_ = 0;  ///< parts that the journal has
   CheckpointReport report_;
   uint64_t bytes_done_ = 0;
 };

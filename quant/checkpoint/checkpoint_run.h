@@ -1,5 +1,5 @@
-// Quantizing a checkpoint into a packed file: reading, quantizing and writing side by side, a few slices of
-// tensors in memory, and a journal from which another run can go on.
+// Quantizes a checkpoint into a packed file: reads, quantizes and writes at the same time, with a few slices
+// of tensors in memory, and keeps a journal from which another run can go on.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TensorReport {
   DType dtype = DType::kF32;
   std::string spec;          ///< canonical; empty where the tensor was kept
   uint64_t bytes = 0;        ///< in the packed file
-  bool is_measured = false;  ///< the errors are known: not of a dry run
+  bool is_measured = false;  ///< whether the errors are known; not after a dry run
   double sqnr_db = 0;        ///< of the stored values against the original; +inf where they are equal
   double max_abs_error = 0;
   std::string kept_because;  ///< empty where the tensor was quantized
@@ -40,28 +40,29 @@ struct RunOptions {
   std::string version;  ///< of the program: a run continues only what the same version began
   /// Called before each tensor and once at the end, with tensors and input bytes done so far.
   std::function<void(size_t tensors, uint64_t bytes)> progress;
-  /// With resume, called once, with the tensors that an earlier run had finished.
+  /// With resume, called once, with the number of tensors that an earlier run had finished.
   std::function<void(size_t tensors)> continuing;
-  /// Called once, when the output is locked against others and before anything is taken over or written: for what runs
-  /// of another kind left beside it. What it throws ends the run.
+  /// Called once, when the output is locked against other runs and before anything is reused or written, so
+  /// that the caller can deal with what runs of another kind left next to the output. An exception from it
+  /// ends the run.
   std::function<void(const RunIdentity& identity)> locked;
 };
 
-/// What quantize_checkpoint() will report, from the plan alone: errors are 0, and bytes are upper bounds where
-/// the recipe compresses.
+/// Predicts from the plan alone what quantize_checkpoint() will report: errors are 0, and bytes are upper
+/// bounds where the recipe compresses.
 CheckpointReport foresee_report(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
                                 const RunPlan& run);
 
-/// Quantizes as planned and writes the packed file, configuration, tokenizer and recipe included. The file
-/// appears under its name when it is complete. Throws Error: for an output that is one of the inputs or that
-/// another run is writing, for inf or NaN weights (naming the tensor), for what reading or writing meets, and,
-/// with resume, where input, recipe or version are not those of the run that began (naming which).
+/// Quantizes as planned and writes the packed file, with configuration, tokenizer and recipe. The file
+/// appears under its name when it is complete. Throws Error where the output is one of the inputs or another
+/// run is writing it, for inf or NaN weights (naming the tensor), where reading or writing fails, and, with
+/// resume, where input, recipe or version are not those of the run that began (naming which).
 CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
                                      const RunPlan& run, const std::filesystem::path& output,
                                      const RunOptions& options = {});
 
-/// Throws Error(kUsage) where the output, or what is written beside it on the way, is one of the inputs, lies in one that is a folder,
-/// or is a folder that holds one: by device and inode, through links.
+/// Throws Error(kUsage) where the output, or a temporary file next to it, is one of the inputs, lies in an
+/// input that is a folder, or is a folder that holds an input. Compares by device and inode, through links.
 void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
                                const std::filesystem::path& output);
 

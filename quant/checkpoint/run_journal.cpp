@@ -53,7 +53,7 @@ RunIdentity identity_from(const json& object) {
   return identity;
 }
 
-/// Doubles as their bits: JSON knows neither infinity nor exact decimals.
+/// Stores doubles as their bits: JSON has neither infinity nor exact decimals.
 json to_json(const JournalEntry& entry) {
   json blobs = json::array();
   for (const Blob& blob : entry.blobs)
@@ -79,7 +79,7 @@ JournalEntry entry_from(const json& object) {
   return entry;
 }
 
-/// The next whole line's JSON; nothing at the end and where a line is torn.
+/// Returns the next whole line's JSON; nothing at the end and where a line is torn.
 std::optional<json> next_line(std::string_view& text) {
   const size_t end = text.find('\n');
   if (end == std::string_view::npos || end <= kCrcDigits) return std::nullopt;

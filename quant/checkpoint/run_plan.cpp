@@ -17,13 +17,13 @@ constexpr uint64_t kMega = 1'000'000;
 constexpr uint64_t kSliceValues = uint64_t{1} << 20;  // 4 MiB of float32: slices stay in the caches
 constexpr uint64_t kLeastSliceValues = uint64_t{1} << 16;
 constexpr uint64_t kKeptSliceBytes =
-    sizeof(float);                       // a kept tensor's slice has as many bytes as floats of a slice
+    sizeof(float);                       // a kept tensor's slice has as many bytes as the floats of a slice
 constexpr uint64_t kSlack = 20 * kMega;  // tables, decoded values, what the allocator does not give back
 constexpr uint64_t kPerThread = kMega;   // stacks and rows
 constexpr uint64_t kPerTensor = 2000;    // a second header, the report
-constexpr uint64_t kUnlike = 2 * kMega;  // by which two processes differ in what they begin with
+constexpr uint64_t kUnlike = 2 * kMega;  // by which two processes differ when they begin
 
-/// The architecture that a configuration names, for the header.
+/// Returns the architecture that a configuration names, for the header.
 std::string architecture(const Checkpoint& checkpoint) {
   const nlohmann::json* config = checkpoint.config();
   if (!config) return "";
@@ -63,7 +63,7 @@ CrumbHeader packed_header(const Checkpoint& checkpoint, const std::vector<Planne
   return header;
 }
 
-/// Values of a slice of this tensor, and its bytes in the file.
+/// The number of values in a slice of this tensor, and the slice's bytes in the file.
 struct Cut {
   uint64_t values = 0;
   uint64_t bytes = 0;
@@ -87,12 +87,12 @@ Cut cut(const PlannedTensor& planned, uint64_t wish) {
   return {values, values * bits / 8};
 }
 
-/// What a tensor of its kind makes quantization hold, besides the slice as it was read.
+/// Returns the bytes that quantizing such a tensor holds in addition to the slice as it was read.
 uint64_t quantizing_bytes(const PlannedTensor& planned, const Cut& slice) {
   if (!planned.spec) return 0;
   const TensorEntry& entry = *planned.entry;
   const uint64_t widened = entry.dtype == DType::kF32 ? 0 : slice.values * sizeof(float);
-  const uint64_t codes = slice.values;  // as they are handed to the writer
+  const uint64_t codes = slice.values;  // handed to the writer
   return widened + codes +
          slice_working_bytes(*planned.spec, entry.shape, slice.values, planned.stack_axes,
                              planned.inputs_first);
@@ -106,12 +106,13 @@ uint64_t largest_part(const PackedTensor& packed) {
   return largest;
 }
 
-/// Scales and the like of one tensor wait to be written while the next is quantized.
+/// Returns the bytes of scales and zero points of one tensor, which wait to be written while the next is
+/// quantized.
 uint64_t waiting_bytes(const PlannedTensor& planned) {
   if (!planned.spec) return 0;
   const EncodedLayout layout = encoded_layout(planned.encoding(*planned.spec), planned.entry->shape).take();
   const uint64_t blocks = layout.total_bytes() - layout.codes_bytes;
-  return planned.codes == CodeLayout::kRows ? blocks : 2 * blocks;  // in the order of the file, too
+  return planned.codes == CodeLayout::kRows ? blocks : 2 * blocks;  // also once in the order of the file
 }
 
 struct Need {
@@ -130,9 +131,10 @@ class RunPlanner {
         base_(base > 0 ? base : baseline_bytes()),
         header_bytes_(2 * write_crumb_header(header).size() + header.tensors.size() * kPerTensor) {}
 
-  /// The resident memory of a run with slices of about so many values.
+  /// Returns the resident memory of a run with slices of about this many values.
   Need need(uint64_t wish) const {
-    // One tensor may be read while another is quantized and a third is written: each has its own largest.
+    // One tensor may be read while another is quantized and a third is written: each stage has its own
+    // maximum.
     uint64_t slice_bytes = 0, reading = 0, quantizing = 0, compressing = 0, before = 0;
     for (size_t i = 0; i < plan_.size(); ++i) {
       const Cut slice = cut(plan_[i], wish);
@@ -144,7 +146,8 @@ class RunPlanner {
     }
     Need need;
     need.most_waiting = std::max(2 * slice_bytes, uint64_t{1} << 16);
-    // Read: what waits, one at work, and one whose memory is used again. Written: as much may wait.
+    // Read: the waiting slices, one at work, and one whose memory is used again. As much may wait to be
+    // written.
     const uint64_t work = 2 * need.most_waiting + 2 * slice_bytes + reading + quantizing + compressing +
                           zstd_working_bytes(zstd_);
     const uint64_t fixed = kSlack + static_cast<uint64_t>(threads_) * kPerThread + header_bytes_;
