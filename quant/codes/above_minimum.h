@@ -1,6 +1,6 @@
-// Codes of a block that has a minimum instead of a zero point (ZeroPoint::kMinimum): q = clamp(round((x - m) / s), lo, hi),
-// the difference and the quotient rounded; 0 where s is 0. They stand for q * s + m, both steps rounded, as ggml's Q4_1 and
-// Q5_1.
+// Codes of a block that has a minimum instead of a zero point (ZeroPoint::kMinimum): q = clamp(round((x - m)
+// / s), lo, hi), with difference and quotient rounded; 0 where s is 0. A code stands for q * s + m, both
+// steps rounded, as in ggml's Q4_1 and Q5_1.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace crumb {
 
-/// codes[x.size()]; `index` is the tensor index of x[0].
+/// Writes codes[x.size()]; `index` is the tensor index of x[0].
 void encode_above_minimum(const CodeGrid& grid, std::span<const float> x, float s, float m, uint64_t index,
                           uint8_t* codes);
 

@@ -6,7 +6,7 @@ namespace crumb {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLeastHuge = 2 * kHugePage;  // below, ordinary memory is as good
+constexpr size_t kLeastHuge = 2 * kHugePage;  // below this size ordinary memory is as good
 
 std::align_val_t alignment_of(size_t bytes) {
   return static_cast<std::align_val_t>(bytes < kLeastHuge ? alignof(std::max_align_t) : kHugePage);
@@ -16,7 +16,8 @@ std::align_val_t alignment_of(size_t bytes) {
 
 void* allocate_pages(size_t bytes) {
   void* place = ::operator new(bytes, alignment_of(bytes));
-  // A wish: where it cannot be had, nothing is lost. The end stays ordinary, so that no more is taken than asked.
+  // Only a hint: if the system declines, nothing is lost. The end keeps ordinary pages, so that no more
+  // memory is taken than was asked for.
   if (bytes >= kLeastHuge) ::madvise(place, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return place;
 }

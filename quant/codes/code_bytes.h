@@ -1,4 +1,4 @@
-// Memory for codes: written whole by several threads, so nobody fills it first.
+// Memory for codes: several threads write all of it, so nobody fills it with zeros first.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace crumb {
 
-/// Memory that huge pages back where it is large and the system has them: touching it for the first time then
-/// costs a fraction. Throws std::bad_alloc. Freed by free_pages() with the same size.
+/// Allocates memory that huge pages back where it is large and the system has them: the first touch then
+/// costs a fraction. Throws std::bad_alloc. free_pages() with the same size frees it.
 void* allocate_pages(size_t bytes);
 void free_pages(void* place, size_t bytes) noexcept;
 
-/// What resize() adds is not filled first: the threads that write it also touch it first.
+/// Leaves what resize() adds uninitialized: the threads that write it also touch it first.
 template <class T>
 struct UnfilledAllocator {
   using value_type = T;  // NOLINT(readability-identifier-naming): the standard's name

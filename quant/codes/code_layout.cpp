@@ -14,7 +14,7 @@ EncodedLayout layout_for(const QuantizedView& tensor, CodeLayout codes) {
   return encoded_layout(encoding, tensor.shape).take();
 }
 
-/// One item of `size` bytes for each block, from slot to slot.
+/// Moves one item of `size` bytes for each block from its slot in `source` to its slot in `target`.
 std::vector<std::byte> moved(std::span<const std::byte> from, const EncodedLayout& source,
                              const EncodedLayout& target, size_t size) {
   std::vector<std::byte> made(target.slots * size);
@@ -23,14 +23,15 @@ std::vector<std::byte> moved(std::span<const std::byte> from, const EncodedLayou
   return made;
 }
 
-/// Packed codes, one for each block, from slot to slot; each matrix' begin on a whole byte.
+/// Moves packed codes, one for each block, likewise; each matrix' codes begin on a whole byte.
 std::vector<std::byte> moved_codes(std::span<const std::byte> from, const EncodedLayout& source,
                                    const EncodedLayout& target, int bits) {
   std::vector<std::byte> made(target.zeros_bytes);
   std::vector<uint8_t> there(source.slots_each), moved(target.slots_each);
   for (uint64_t matrix = 0; matrix < source.matrices; ++matrix) {
     unpack_codes(reinterpret_cast<const uint8_t*>(from.data()) + matrix * source.zeros_each, bits, 0, there);
-    for (uint64_t block = 0; block < source.blocks_each(); ++block)  // as in the first matrix
+    for (uint64_t block = 0; block < source.blocks_each(); ++block)  // slots within a matrix are those of the
+                                                                     // first
       moved[target.slot(block)] = there[source.slot(block)];
     pack_codes(moved, bits, reinterpret_cast<uint8_t*>(made.data()) + matrix * target.zeros_each);
   }

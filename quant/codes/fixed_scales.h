@@ -1,5 +1,5 @@
-// Codes one value at a time under scales that were fixed before: what methods need that choose a code by what the codes
-// before it lost, or change one code of many.
+// Chooses codes one value at a time under scales that were fixed before. Methods use it that choose a code by
+// what the codes before it lost, or that change one code of many.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,12 @@
 
 namespace crumb {
 
-/// A tensor's scales, zero points and codebook, without its codes. Rows and columns are those of formats/number/encoding.h.
+/// A tensor's scales, zero points and codebook, without its codes. Rows and columns are those of
+/// formats/number/encoding.h.
 class FixedScales {
  public:
-  /// Those that quantize() finds for these values, by the spec's search. Throws as it does. Precondition: no
-  /// ZeroPoint::kMinimum.
+  /// Takes the scales that quantize() finds for these values, by the spec's search. Throws as quantize()
+  /// does. Precondition: no ZeroPoint::kMinimum.
   FixedScales(const QuantSpec& spec, std::span<const float> values, std::span<const std::uint64_t> shape,
               std::string_view name, int threads = 0);
 
@@ -29,47 +30,50 @@ class FixedScales {
   }
   const Encoding& encoding() const { return tensor_.encoding; }
 
-  /// The code of x there, by the contract of quant/code_grid.h.
+  /// Returns the code of x at this element, by the contract of quant/code_grid.h.
   std::uint8_t code(std::uint64_t row, std::uint64_t column, float x) const {
     const std::uint64_t block = block_of(row, column);
     if (!(scales_[block] > 0)) return grid_.zero_pattern(zeros_[block]);
     return encode_ref(grid_, x, scales_[block], zeros_[block], row * columns() + column);
   }
-  /// The nearest code to x there, whichever way the spec rounds.
+  /// Returns the code nearest to x at this element, whichever way the spec rounds.
   std::uint8_t nearest(std::uint64_t row, std::uint64_t column, float x) const {
     const std::uint64_t block = block_of(row, column);
     if (!(scales_[block] > 0)) return grid_.zero_pattern(zeros_[block]);
     return encode_ref(nearest_, x, scales_[block], zeros_[block]);
   }
-  /// What the code says there.
+  /// Returns the value of a code at this element.
   float value(std::uint64_t row, std::uint64_t column, std::uint8_t code) const {
     const std::uint64_t block = block_of(row, column);
     return decode_ref(grid_, code, scales_[block], zeros_[block]);
   }
-  /// value(code()) of every x, which stand in one row of one block from there on, to `made`: the same bits, many at
-  /// a time.
+  /// Writes value(code()) of every x to `made`. The x are consecutive elements of one row and one block, from
+  /// `column` on. The same bits, many at a time.
   void round_run(std::uint64_t row, std::uint64_t column, std::span<const float> x, float* made) const;
   /// Code less zero point: value over scale.
   float level(std::uint64_t block, std::uint8_t code) const { return grid_.values[code] - zeros_[block]; }
 
-  /// The scale by which the codes just reach values from `least` to `greatest`, with whatever zero point is best for them.
+  /// Returns the scale by which the codes just reach values from `least` to `greatest`, with whatever zero
+  /// point suits them best.
   float reaching(float least, float greatest) const;
 
   float scale(std::uint64_t block) const { return scales_[block]; }
-  /// Whether scales may be any number that their format holds: not those of learned codebooks, which were found for them.
+  /// Whether scales may be any number that their format holds. Those of learned codebooks may not: the
+  /// codebooks were found for them.
   bool may_change() const { return !tensor_.encoding.number->learned; }
-  /// The nearest to it that the tensor can have. By several threads at once for different blocks. Precondition:
-  /// may_change(), scale >= 0 and finite.
+  /// Sets the block's scale to the nearest one that the tensor can have. Several threads may call it at once
+  /// for different blocks. Precondition: may_change(), scale >= 0 and finite.
   void set_scale(std::uint64_t block, float scale);
 
-  /// Of a learned codebook. Precondition: !may_change().
+  /// Returns the values of a learned codebook. Precondition: !may_change().
   std::span<const float> codebook() const {
     return std::span(grid_.values).first(std::size_t{1} << tensor_.encoding.number->bits);
   }
-  /// Of a learned codebook: other values. Not while others read. Precondition: !may_change(); 2^bits of them, ascending and finite.
+  /// Replaces the values of a learned codebook. Not while other threads read. Precondition: !may_change();
+  /// 2^bits values, ascending and finite.
   void set_codebook(std::span<const float> values);
 
-  /// With these codes, row by row. Precondition: as many as values, each below 2^bits.
+  /// Returns the tensor with these codes, row by row. Precondition: as many as values, each below 2^bits.
   QuantizedTensor with_codes(std::span<const std::uint8_t> codes) const;
 
  private:

@@ -38,7 +38,7 @@ void store_scales(const QuantSpec& spec, const CodeGrid& grid, std::span<const f
       refuse(spec, "that of block " + std::to_string(block) + " is " + number_text(scale) +
                        ", expected one that " + std::string(scale_format_row(spec.scale).name) + " holds");
     }
-    // What e8m0 cannot say, the smallest scale with zero codes says as well.
+    // Where e8m0 has no scale 0, the smallest scale with codes of zero has the same values.
     const bool zero_codes = scale == 0 && spec.scale == ScaleFormat::kE8M0 && grid.has_zero();
     append(zero_codes ? 0 : pattern, spec.scale, tensor.scales);
   }
@@ -97,8 +97,7 @@ int halvings_of_scale(const QuantSpec& spec) {
 StoredScale encode_scale(const QuantSpec& spec, float scale) {
   const int halvings = halvings_of_scale(spec);
   const float step = std::ldexp(0x1p-24F, halvings);
-  const float coarser =
-      std::ldexp(0x1p-14F, halvings);  // from here on the steps of float16 are as wide, or wider
+  const float coarser = std::ldexp(0x1p-14F, halvings);  // above this, float16's steps are as wide or wider
   if (spec.scale != ScaleFormat::kF16 || halvings == 0 || scale == 0 || scale >= coarser)
     return encode_scale(spec.scale, scale);
   const float steps = std::nearbyint(scale / step);

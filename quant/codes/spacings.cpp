@@ -11,7 +11,7 @@
 namespace crumb {
 namespace {
 
-/// By bit pattern, at scale 1.
+/// Returns the distance to the nearer neighbour, by bit pattern, at scale 1.
 std::array<float, 256> gaps_of(const CodeGrid& grid) {
   std::vector<float> values;
   for (std::size_t pattern = 0; pattern < std::size_t{1} << grid.number->bits; ++pattern)

@@ -1,4 +1,4 @@
-// How far the values of a quantized tensor may go before another code is nearer.
+// How far a value of a quantized tensor may move before another code is nearer.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,8 @@
 
 namespace crumb {
 
-/// For each value, row by row, the distance to the nearer of its neighbours on the grid, times its block's scale.
+/// Returns for each value, row by row, the distance to the nearer of its neighbours on the grid, times its
+/// block's scale.
 std::vector<float> spacings(const QuantizedTensor& tensor);
 
 }  // namespace crumb
