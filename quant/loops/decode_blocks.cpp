@@ -13,9 +13,9 @@ namespace crumb {
 #if defined(__x86_64__)
 namespace {
 
-constexpr std::size_t kWide = 8;  // values of a register
+constexpr std::size_t kWide = 8;  // values in a register
 
-/// kEight: codes below 8, so that one register holds their values.
+/// kEight: codes are below 8, so one register holds their values.
 template <bool kEight>
 CRUMB_AVX2 void decode_avx2(const float* values, const std::uint8_t* codes, std::size_t n, std::size_t block,
                             const float* factors, float* out) {
@@ -25,7 +25,7 @@ CRUMB_AVX2 void decode_avx2(const float* values, const std::uint8_t* codes, std:
     for (std::size_t i = begin; i < std::min(n, begin + block); i += kWide) {
       const __m256i code = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i)));
       __m256 value = _mm256_permutevar8x32_ps(low, code);
-      if constexpr (!kEight) {  // the fourth bit becomes the sign, by which one of the two is chosen
+      if constexpr (!kEight) {  // the fourth bit becomes the sign, which chooses one of the two registers
         const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(code, 28));
         value = _mm256_blendv_ps(value, _mm256_permutevar8x32_ps(high, code), upper);
       }

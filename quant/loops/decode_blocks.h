@@ -1,4 +1,4 @@
-// Codes of at most four bits to values, a block of a row after the other.
+// Decodes codes of at most four bits, one block of a row after the other.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace crumb {
 
-/// out[i] = value(codes[i]) * factors[i / block]: what Loops::decode gives without zero points, block by block, bit for bit.
-/// False, and nothing is done, where this processor has nothing faster than that. Preconditions: the format has at most four
-/// bits, block and n are multiples of 8.
+/// out[i] = value(codes[i]) * factors[i / block]: what Loops::decode gives without zero points, block by
+/// block, bit for bit. Returns false and does nothing where this processor has nothing faster than
+/// Loops::decode. Preconditions: the format has at most four bits, block and n are multiples of 8.
 bool decode_blocks(const CodeGrid& grid, const std::uint8_t* codes, std::size_t n, std::size_t block,
                    const float* factors, float* out);
 

@@ -8,13 +8,13 @@
 #include "base/processor.h"
 #include "formats/number/minifloat.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
+#pragma GCC diagnostic ignored "-Wpsabi"  // every function that takes vectors is inlined
 
 namespace crumb {
 namespace {
 
 #define CRUMB_INLINE [[gnu::always_inline]] static inline
-#define CRUMB_INLINED __attribute__((always_inline))  // of a lambda
+#define CRUMB_INLINED __attribute__((always_inline))  // for lambdas
 // clang-format off
 namespace baseline {
 #include "quant/loops/body.inc"
@@ -77,7 +77,7 @@ constexpr Loops kAvx512 = CRUMB_LOOPS(avx512);
 #endif
 #undef CRUMB_LOOPS
 
-/// What this processor runs, the fastest last.
+/// Returns the variants that this processor runs, the fastest last.
 const std::vector<const Loops*>& supported() {
   static const std::vector<const Loops*> list = [] {
     std::vector<const Loops*> found{&kBaseline};

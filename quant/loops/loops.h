@@ -1,5 +1,5 @@
-// The inner loops of quantization over a run of values that share one scale and zero point. One body,
-// compiled for several instruction sets and chosen at run time; every variant gives the same bits as the
+// The inner loops of quantization over a run of values that share one scale and zero point. One body is
+// compiled for several instruction sets and chosen at run time. Every variant gives the same bits as the
 // scalar reference (encode_ref, decode_ref) because each step is one correctly rounded float32 operation.
 //
 // Half-even rounding of every grid is vectorised; other rounding modes run through the reference.
@@ -15,37 +15,39 @@
 
 namespace crumb {
 
-/// The bits of +inf; those of NaN, without the sign, are greater.
+/// The bits of +inf; the bits of NaN, without the sign, are greater.
 inline constexpr uint32_t kInfinityBits = 0x7F800000;
 
 inline constexpr size_t kErrorLanes = 16;
 inline constexpr size_t kErrorRun = 1024;
 
-/// The sums of Distortion (quant/distortion.h) over values that lie in lanes: value i of them in lane i % 16.
+/// The sums of Distortion (quant/distortion.h), in lanes: value i goes to lane i % 16.
 struct DistortionLanes {
   using Lanes = std::array<double, kErrorLanes>;
   Lanes signal{}, square{}, absolute{}, most{};
   uint64_t exact = 0;
 };
 
-/// Where the gradient of x passes: lo <= u <= hi, u = x / s and what the grid adds to it before rounding.
+/// The band in which x gets its gradient: lo <= u <= hi, where u is x / s and what the grid adds to it before
+/// rounding.
 struct FakeBand {
   float lo = 0, hi = 0;
 };
 
 /// What a run adds to the gradients of its scale and zero point (libtorch/scaled_quantizer.h).
 struct FakeSums {
-  double scale = 0;  ///< of grad (v(q) - z - x / s), within the band; grad (v(q) - z) outside and for binary
-  double outside = 0;  ///< of grad outside the band
+  double scale = 0;  ///< sum of grad (v(q) - z - x / s), within the band; of grad (v(q) - z) outside and for
+                     ///< binary
+  double outside = 0;  ///< sum of grad outside the band
 };
 
-/// Of a row's codes: those above 0, those below.
+/// The sums of a row's codes above 0 and of those below.
 struct SignedSums {
   int64_t positive = 0, negative = 0;
 };
 
-/// Of a row x less its mean, its values y and its gradient: sum(grad (x - mean)), sum(grad y), sum(grad), and how many
-/// more of x - mean are not negative than are.
+/// Sums over a row x less its mean, its values y and its gradient: sum(grad (x - mean)), sum(grad y),
+/// sum(grad), and by how many the x - mean that are not negative outnumber those that are.
 struct RowSums {
   double along = 0, values = 0, grad = 0, sign = 0;
 };
@@ -64,31 +66,31 @@ struct Loops {
   void (*decode)(const CodeGrid& grid, const uint8_t* codes, size_t n, float s, float z, float* out);
 
   /// The sum of ((x[i] - decode(encode(x[i]))) * unit)^2. The order is fixed, so that every variant and the
-  /// reference give the same double: runs of kErrorRun values; within a run lane i % 16 adds up in float32,
-  /// the lanes are folded (fold_lanes), the runs add up in double, in order. `unit` is a power of two that keeps the squares
-  /// in range.
+  /// reference give the same double: within a run of kErrorRun values lane i % 16 adds up in float32, the
+  /// lanes are folded (fold_lanes), the runs add up in double, in order. `unit` is a power of two that keeps
+  /// the squares in range.
   double (*squared_error)(const CodeGrid& grid, const float* x, size_t n, float s, float z, float unit,
                           uint64_t index);
 
-  /// Adds to errors[k] what squared_error gives for s[k] > 0 and z[k], k < count: several at a time are faster.
+  /// Adds to errors[k] what squared_error gives for s[k] > 0 and z[k], k < count: faster than one by one.
   void (*squared_errors)(const CodeGrid& grid, const float* x, size_t n, const float* s, const float* z,
                          size_t count, float unit, uint64_t index, double* errors);
 
-  /// Of n <= kErrorRun values: for each of the 16 lanes the one of largest magnitude, the first of several; 0
-  /// where a lane has none. squared_error of these min(n, 16) is at most that of all: rounding never turns an
-  /// order around, and each value stays in its lane.
+  /// Writes for each of the 16 lanes the value of largest magnitude among n <= kErrorRun values, the first of
+  /// several; 0 where a lane has none. squared_error of these min(n, 16) is at most that of all: rounding
+  /// never reverses an order, and each value stays in its lane.
   void (*lane_extremes)(const float* x, size_t n, float* extremes);
 
-  /// Adds n values, a multiple of kErrorLanes, of which the first is of lane 0. False, and nothing is added,
-  /// when there is an inf or NaN among them or in the sums: then add_distortion_ref does it.
+  /// Adds n values, a multiple of kErrorLanes, the first of which belongs to lane 0. Returns false and adds
+  /// nothing where there is an inf or NaN among them or in the sums: then add_distortion_ref does it.
   bool (*distortion)(const float* reference, const float* value, size_t n, DistortionLanes& lanes);
 
   /// out[i] = what decode(encode(x[i])) gives, s > 0; out may be x. Returns absmax_bits(x, n). Precondition:
   /// has_fused_loops(grid).
   uint32_t (*fake)(const CodeGrid& grid, const float* x, size_t n, float s, float z, float* out);
 
-  /// Of n <= kErrorRun values: dx[i] = grad[i] within the band, else 0 (dx may be grad; null: not wanted); and the
-  /// sums, in 16 float32 lanes, then folded. Precondition: has_fused_loops(grid).
+  /// For n <= kErrorRun values: dx[i] = grad[i] within the band, else 0 (dx may be grad; null: not computed).
+  /// Returns the sums, in 16 float32 lanes, then folded. Precondition: has_fused_loops(grid).
   FakeSums (*fake_gradients)(const CodeGrid& grid, const FakeBand& band, const float* x, const float* grad,
                              size_t n, float s, float z, float* dx);
 
@@ -96,7 +98,7 @@ struct Loops {
   double (*row_sum)(const float* x, size_t n);
   double (*row_norm)(const float* x, size_t n, double mean);  ///< sum |x - mean|
 
-  /// out[i] = q scale, q = (x[i] - mean) / pre clamped to [-most, most] and cut off. most < 2^15, n < 2^16.
+  /// out[i] = q scale, q = trunc((x[i] - mean) / pre clamped to [-most, most]). most < 2^15, n < 2^16.
   SignedSums (*row_codes)(const float* x, size_t n, double mean, double pre, int most, float scale,
                           float* out);
 
@@ -107,20 +109,20 @@ struct Loops {
                         double of_sign, double less, float* out);
 };
 
-/// Whether `fake` and `fake_gradients` take the grid: half-even rounding, codebooks of at most 16 values.
+/// Whether `fake` and `fake_gradients` support the grid: half-even rounding, codebooks of at most 16 values.
 bool has_fused_loops(const CodeGrid& grid);
 
 /// The fastest variant that this processor runs.
 const Loops& loops();
 
-/// loops().decode. By itself, because a library that only decodes then links nothing of the rest.
+/// loops().decode, as a function of its own: a library that only decodes then links no other loop.
 using DecodeLoop = decltype(Loops::decode);
 DecodeLoop decode_loop();
 
 /// All variants that this processor runs, the plain one first.
 std::span<const Loops* const> all_loops();
 
-/// The lanes added up: lane k and k + 8, then k and k + 4, k + 2, k + 1.
+/// Adds up the lanes: lane k and k + 8, then k and k + 4, k + 2, k + 1.
 double fold_lanes(std::array<double, kErrorLanes> lanes);
 
 /// Scalar twin of Loops::squared_error.
