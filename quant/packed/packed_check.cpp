@@ -34,7 +34,7 @@ class StrayCodes {
   bool any() const { return any_; }
   bool has(uint8_t pattern) const { return stray_[pattern] != 0; }
 
-  /// "...: code -8 at row 3, column 5; int4 (narrow range) has codes from -7 to 7".
+  /// Returns "...: code -8 at row 3, column 5; int4 (narrow range) has codes from -7 to 7".
   Failure failure(uint8_t pattern, const std::string& item, const std::string& place) const {
     const std::string range = number_.grid == Grid::kMinifloat
                                   ? " has no finite value for it"
@@ -62,7 +62,7 @@ std::string place_of(uint64_t row, uint64_t column) {
   return "row " + std::to_string(row) + ", column " + std::to_string(column);
 }
 
-/// Looks at rows of packed codes that come in slices of any size, however long a row is.
+/// Checks rows of packed codes that come in slices of any size, however long a row is.
 class CodesCheck {
  public:
   /// `what` begins messages; `item` is what one code is ("code", "zero point").
@@ -107,7 +107,7 @@ class CodesCheck {
   }
 
  private:
-  static constexpr uint64_t kEights = 512;  // codes looked at together, in eights: those are whole bytes
+  static constexpr uint64_t kEights = 512;  // codes checked together; groups of eight are whole bytes
 
   Status check(std::span<const std::byte> bytes) const {
     const auto bits = static_cast<uint64_t>(bits_);
@@ -130,11 +130,11 @@ class CodesCheck {
     return {};
   }
 
-  /// Whether one of `count` codes, or of the padding bits behind them, may be a stray one.
+  /// Whether one of `count` codes, or of the padding bits after them, may be a stray one.
   bool has_stray(std::span<const std::byte> bytes, uint64_t count) const {
     if (!strays_.any()) return false;
     bool found = false;
-    if (8 % bits_ == 0) {  // without a branch for each, since almost all are legal
+    if (8 % bits_ == 0) {  // without a branch for each code, since almost all are legal
       for (const std::byte byte : bytes) found |= stray_byte_[std::to_integer<size_t>(byte)];
       return found;
     }
@@ -155,13 +155,13 @@ class CodesCheck {
   const StrayCodes strays_;
   uint64_t rows_, cols_, row_bytes_;
   std::string what_, item_;
-  std::array<bool, 256> stray_byte_{};  ///< by byte of whole codes: whether one of them may not occur
+  std::array<bool, 256> stray_byte_{};  ///< by byte of whole codes: whether one of these codes may not occur
   std::vector<std::byte> pending_;      ///< the beginning of a piece whose rest is in the next slice
   uint64_t row_ = 0;
-  uint64_t at_ = 0;  ///< bytes of the row that were looked at
+  uint64_t at_ = 0;  ///< bytes of the row that were checked
 };
 
-/// Looks at codes in tiles that come in slices of any size.
+/// Checks codes in tiles that come in slices of any size.
 class TilesCheck {
  public:
   TilesCheck(const Encoding& encoding, const EncodedLayout& layout, std::string what)
@@ -215,15 +215,15 @@ class TilesCheck {
 
   const int bits_;
   const StrayCodes strays_;
-  const MatrixShape matrix_;  ///< of a stack one
-  const uint64_t across_;     ///< tiles side by side
-  const uint64_t down_;       ///< one below the other, of one matrix
+  const MatrixShape matrix_;  ///< in a stack, that of one matrix
+  const uint64_t across_;     ///< tiles next to each other
+  const uint64_t down_;       ///< tiles below each other in one matrix
   const std::string what_;
   std::vector<std::byte> pending_;  ///< the beginning of a tile whose rest is in the next slice
   uint64_t tile_ = 0;
 };
 
-/// Looks at stored floats, one for each slot, that come in slices: check(value, block) refuses one.
+/// Checks stored floats, one for each slot, that come in slices: check(value, block) refuses one.
 class FloatsCheck {
  public:
   using Check = std::function<Status(float, uint64_t)>;
@@ -260,7 +260,7 @@ class FloatsCheck {
   size_t have_ = 0;
 };
 
-/// The floats of a small part.
+/// Returns the floats of a small part.
 Result<std::vector<float>> load_floats(const ReadPart& read, Part part) {
   std::vector<std::byte> bytes;
   const Status status = read(part, [&](std::span<const std::byte> slice) {
@@ -276,7 +276,7 @@ Result<std::vector<float>> load_floats(const ReadPart& read, Part part) {
 Status check_codebook(const PackedTensor& tensor, const ReadPart& read) {
   const Result<std::vector<float>> book = load_floats(read, Part::kCodebook);
   if (!book.ok()) return book.failure();
-  const size_t entries = size_t{1} << tensor.encoding->number->bits;  // of one matrix
+  const size_t entries = size_t{1} << tensor.encoding->number->bits;  // in the codebook of one matrix
   for (size_t i = 0; i < book.value().size(); ++i) {
     const float value = book.value()[i];
     if (std::isfinite(value) && (i % entries == 0 || book.value()[i - 1] <= value)) continue;
@@ -292,7 +292,7 @@ Failure bad_scale(const std::string& what, float found, bool is_signed) {
           (is_signed ? "" : " that is not negative")};
 }
 
-/// The scales, alone and times the factors that make them effective.
+/// Checks the scales, alone and times the factors that make them effective.
 Status check_scales(const PackedTensor& tensor, const EncodedLayout& layout, const ReadPart& read) {
   const Encoding& encoding = *tensor.encoding;
   std::vector<float> factors;
@@ -317,7 +317,7 @@ Status check_scales(const PackedTensor& tensor, const EncodedLayout& layout, con
   return read(Part::kScales, [&](std::span<const std::byte> slice) { return check.take(slice); });
 }
 
-/// That slots without a row have the code 0.
+/// Checks that slots without a row have the code 0.
 Status check_zero_padding(const Encoding& encoding, const EncodedLayout& layout, const std::string& what,
                           const ReadPart& read) {
   const auto bits = static_cast<uint64_t>(encoding.number->bits);

@@ -21,8 +21,8 @@
 namespace crumb {
 namespace {
 
-constexpr uint64_t kSmallPart = uint64_t{8} << 20;  // bytes up to which a part is held whole
-constexpr uint64_t kSlice = uint64_t{4} << 20;      // bytes looked at before their pages are given back
+constexpr uint64_t kSmallPart = uint64_t{8} << 20;  // parts of up to so many bytes are held whole
+constexpr uint64_t kSlice = uint64_t{4} << 20;      // bytes read before their pages are released
 constexpr uint64_t kGrain = uint64_t{1} << 16;      // values that a thread decodes at a time
 
 /// A file without a name.
@@ -58,8 +58,8 @@ class ScratchFile {
   int fd_ = -1;
 };
 
-/// A part's raw bytes, checked, of which only the pages that were looked at since the last release() and at
-/// most kSmallPart others are in memory.
+/// A part's raw bytes, checked. In memory are only the pages that were read since the last release(), and at
+/// most kSmallPart others.
 class PartBytes {
  public:
   PartBytes(const CrumbFile& file, const PackedTensor& tensor, Part part,
@@ -88,7 +88,7 @@ class PartBytes {
   Part part() const { return part_; }
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  /// The bytes in slices, whose pages are given back.
+  /// Gives the bytes in slices and releases their pages.
   Status read_slices(const CrumbFile::Sink& sink) const {
     for (uint64_t done = 0; done < bytes_.size(); done += kSlice) {
       check_interrupt();

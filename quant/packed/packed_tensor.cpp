@@ -57,7 +57,7 @@ Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& 
 
 namespace {
 
-/// Of a tensor that is not compressed.
+/// The codes of a tensor that is stored without compression.
 class MappedCodes final : public LentCodes {
  public:
   MappedCodes(std::shared_ptr<const CrumbFile> file, const PackedTensor& tensor)
@@ -76,7 +76,7 @@ class MappedCodes final : public LentCodes {
 
  private:
   const std::shared_ptr<const CrumbFile> file_;
-  const PackedTensor& tensor_;  ///< the file's
+  const PackedTensor& tensor_;  ///< a tensor of file_'s header
   mutable std::once_flag once_;
 };
 
@@ -96,7 +96,7 @@ Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& fil
     const Result<BlobBytes> bytes = file->load(*packed.part(part), part_text(packed, part));
     if (!bytes.ok()) return bytes.failure();
     std::vector<std::byte> made(bytes.value().bytes().begin(), bytes.value().bytes().end());
-    file->release(*packed.part(part));  // else it would be in memory twice
+    file->release(*packed.part(part));  // else the part would be in memory twice
     return made;
   };
   const std::pair<Part, std::vector<std::byte>*> parts[] = {
