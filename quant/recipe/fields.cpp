@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<std::string>;
 
-constexpr std::string_view kRoleNames[] = {"weight", "embedding", "any"};  // as Rule::Role
+constexpr std::string_view kRoleNames[] = {"weight", "embedding", "any"};  // indexed by Rule::Role
 
 /// A word that YAML readers write in several ways.
 bool parse_bool(const std::string& text) {
@@ -52,7 +52,7 @@ Rule::Role parse_role(const std::string& text) {
 
 constexpr int kMostBiasBits = 32;
 
-/// "int32": signed, two to 32 bits.
+/// Parses "int32": signed, two to 32 bits.
 int parse_bias(const std::string& text) {
   if (text == "keep") return 0;
   const std::string digits = text.starts_with("int") ? text.substr(3) : "";
@@ -297,7 +297,7 @@ const Field<Rule::Match> kMatchFields[] = {
       "Full names of tensors or of the layers that own them; * crosses dots",
       "[\"stem\", \"re:.*\\\\.head\"]", ""},
      [](Rule::Match& match, const Values& values) {
-       for (const std::string& pattern : values) (void)NamePattern(pattern);  // is it a good one?
+       for (const std::string& pattern : values) (void)NamePattern(pattern);  // throws where it is a bad one
        match.name = values;
      },
      [](const Rule::Match& match) { return match.name; }},

@@ -1,5 +1,5 @@
-// The fields of a recipe, each declared once (fields.cpp): from these rows derive reading YAML, messages about
-// wrong keys, printing, the listing for help, and the command line flags.
+// The fields of a recipe, each declared once (fields.cpp). Reading YAML, messages about wrong keys, printing,
+// the listing for help and the command line flags derive from these rows.
 #pragma once
 
 #include <span>
@@ -13,22 +13,22 @@ namespace crumb {
 
 enum class FieldKind {
   kScalar,     ///< one scalar
-  kList,       ///< a scalar, or a list of them
+  kList,       ///< a scalar, or a list of scalars
   kMatch,      ///< the map of a rule's match
   kGoal,       ///< one scalar, or a map of an accumulator's fields
   kPrune,      ///< one scalar, or a map of a pruning goal's fields
   kBitBudget,  ///< one scalar, or a map of a bit budget's fields
   kRules,      ///< a list of maps, a rule each
-  kStages,     ///< a scalar or a map of one key, a stage's options; or a list of them
+  kStages,     ///< a scalar or a map of one key, a stage's options; or a list of these
 };
 
 struct FieldInfo {
   std::string_view key;
   FieldKind kind;
-  std::string_view type;     ///< what may stand there, for people: "SPEC or keep"
+  std::string_view type;     ///< the values that the field takes, for people: "SPEC or keep"
   std::string_view help;     ///< one line
-  std::string_view example;  ///< a value
-  std::string_view flag;     ///< of crumb quantize, or of crumb train; empty where there is none
+  std::string_view example;  ///< an example of a value
+  std::string_view flag;     ///< the flag of crumb quantize or of crumb train; empty where there is none
   bool required = false;
 };
 
@@ -37,8 +37,8 @@ template <class T>
 struct Field : FieldInfo {
   /// Sets the field from its scalars (kScalar, kGoal, kPrune, kBitBudget: exactly one). Throws Error(kUsage).
   void (*set)(T& owner, const std::vector<std::string>& values) = nullptr;
-  /// The scalars that set() needs to give this value again; none where the field is left out. Null for the parts of what
-  /// is printed as one scalar (goals, budgets).
+  /// Returns the scalars that set() needs to give this value again; none where the field is left out. Null
+  /// for the fields of what is printed as one scalar (goals, budgets).
   std::vector<std::string> (*print)(const T& owner) = nullptr;
 };
 
@@ -57,7 +57,7 @@ std::span<const Field<PruneGoal>> fields_of<PruneGoal>();
 template <>
 std::span<const Field<BitBudget>> fields_of<BitBudget>();
 
-/// The row of a recipe's field; the key must be one.
+/// Returns the row of a recipe's field. Precondition: there is a field with this key.
 const Field<Recipe>& recipe_field(std::string_view key);
 
 }  // namespace crumb

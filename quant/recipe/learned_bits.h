@@ -1,8 +1,8 @@
-// What a recipe says of widths that training finds: how much all weights together may cost, and between how many bits
-// each may have.
+// What a recipe says of widths that training finds: how much all weights together may cost, and the least and
+// most bits of each weight.
 //
-// As text: BUDGET[:least=N][:most=N], as in 3.5bpw, 12kB or 0.4Mbops:least=3; none takes it back. In YAML also as a map:
-// {budget: 3.5bpw, least: 2, most: 6}.
+// As text: BUDGET[:least=N][:most=N], as in 3.5bpw, 12kB or 0.4Mbops:least=3; none takes the budget back. In
+// YAML also as a map: {budget: 3.5bpw, least: 2, most: 6}.
 //
 //   3.5bpw     the mean width of all quantized weights
 //   12kB       bytes of their packed codes
@@ -19,7 +19,7 @@ namespace crumb {
 struct BitBudget {
   static constexpr int kFewestBits = 2, kMostBits = 8;
 
-  // One of them is not 0.
+  // Exactly one of the three is not 0.
   double bits_per_weight = 0;
   std::uint64_t bytes = 0;
   std::uint64_t bops = 0;
@@ -28,17 +28,17 @@ struct BitBudget {
   bool operator==(const BitBudget&) const = default;
 };
 
-/// A budget, or none where the text is "none". Throws Error(kUsage).
+/// Returns a budget, or nothing where the text is "none". Throws Error(kUsage).
 std::optional<BitBudget> parse_learned_bits(std::string_view text);
 
-/// Its parts. Throw Error(kUsage).
+/// Parse the parts of a budget. Throw Error(kUsage).
 BitBudget parse_bit_budget(std::string_view text);  ///< without limits
 int parse_learned_width(std::string_view text);
 
-/// "3.5bpw", "12kB", "400000bops": without limits.
+/// Returns "3.5bpw", "12kB" or "400000bops", without limits.
 std::string budget_text(const BitBudget& budget);
 
-/// "3.5bpw", "12kB:least=3:most=6", "none".
+/// Returns text such as "3.5bpw", "12kB:least=3:most=6", "none".
 std::string to_string(const std::optional<BitBudget>& budget);
 
 }  // namespace crumb

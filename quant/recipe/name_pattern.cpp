@@ -26,7 +26,7 @@ std::optional<std::string> literal_of(std::string_view glob) {
   return name;
 }
 
-/// fnmatch reads up to a NUL, which no pattern holds.
+/// fnmatch reads only up to a NUL, which no pattern contains.
 bool glob_matches(const std::string& glob, const std::string& text) {
   if (text.find('\0') == std::string::npos) return fnmatch(glob.c_str(), text.c_str(), 0) == 0;
   std::string visible = text;

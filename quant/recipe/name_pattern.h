@@ -1,12 +1,12 @@
-// Patterns for names of tensors.
+// Patterns for the names of tensors.
 //
-//   GLOB      POSIX fnmatch: * stands for any characters, dots among them, ? for one, [abc] for one of several;
-//             a backslash takes the next character as it is
+//   GLOB      POSIX fnmatch: * stands for any characters, dots among them, ? for one, [abc] for one of
+//             several; a backslash takes the next character as it is
 //   re:REGEX  a regular expression that matches the whole name (base/text/name_regex.h)
 //
-// A name matches as a whole, or by one of its layers: what stands before a dot of it.
-// "encoder.layer.0.query.weight" is of the layers "encoder.layer.0.query", "encoder.layer.0", "encoder.layer"
-// and "encoder"; a name without a dot is of none.
+// A pattern matches the whole name, or one of the name's layers: what stands before one of its dots.
+// "encoder.layer.0.query.weight" belongs to the layers "encoder.layer.0.query", "encoder.layer.0",
+// "encoder.layer" and "encoder"; a name without a dot belongs to none.
 #pragma once
 
 #include <optional>
@@ -20,16 +20,16 @@ namespace crumb {
 
 class NamePattern {
  public:
-  /// Throws Error(kUsage): a bad regular expression; a pattern that is not UTF-8.
+  /// Throws Error(kUsage) for a bad regular expression and for a pattern that is not UTF-8.
   explicit NamePattern(const std::string& text);
 
-  /// The name that a glob without wildcards stands for.
+  /// Returns the name that a glob without wildcards stands for; nothing for other patterns.
   const std::optional<std::string>& literal() const { return literal_; }
 
-  /// Whether the pattern matches this text as a whole; names and layers alike.
+  /// Whether the pattern matches the whole text, be it a name or a layer.
   bool matches(const std::string& text) const;
 
-  /// Whether it matches the name or one of its layers.
+  /// Whether the pattern matches the name or one of its layers.
   bool names(const std::string& name) const;
 
  private:
@@ -38,13 +38,13 @@ class NamePattern {
   std::optional<NameRegex> regex_;
 };
 
-/// The layer that owns a tensor, the innermost; empty where there is none.
+/// Returns the innermost layer that a tensor belongs to; empty where there is none.
 std::string_view layer_of(std::string_view name);
 
-/// All layers that a tensor is of, from the innermost.
+/// Returns all layers that a tensor belongs to, from the innermost.
 std::vector<std::string_view> layers_of(std::string_view name);
 
-/// The glob without wildcards that stands for this name.
+/// Returns the glob without wildcards that stands for this name.
 std::string escape_glob(std::string_view name);
 
 }  // namespace crumb

@@ -1,4 +1,4 @@
-// A Recipe as YAML, driven by the table of fields.
+// Prints a Recipe as YAML, driven by the table of fields.
 #include <algorithm>
 
 #include "base/files/text.h"
@@ -15,7 +15,7 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// Specs and words stand as they are; everything else in double quotes.
+/// Whether a text is written as it is, as specs and words are; everything else goes in double quotes.
 bool is_plain(std::string_view text) {
   constexpr std::string_view kNull[] = {"null", "Null", "NULL"};
   return !text.empty() && is_word(text.front()) && is_word(text.back()) &&
@@ -52,7 +52,7 @@ std::string value_text(const Field<T>& field, const std::vector<std::string>& va
   return "[" + text + "]";
 }
 
-/// "key: value, key: value" of the fields that have one.
+/// Returns "key: value, key: value" of the fields that have a value.
 template <class T>
 std::string inline_fields(const T& owner) {
   std::string text;
@@ -72,7 +72,7 @@ std::string inline_fields(const T& owner) {
   return text;
 }
 
-/// A rule whose names are too many for one line: an item a line.
+/// Prints a rule whose names are too many for one line, one item a line.
 std::string long_rule(const Rule& rule, const std::string& indent) {
   Rule rest = rule;
   rest.match = {};

@@ -12,10 +12,10 @@
 namespace crumb {
 namespace {
 
-constexpr std::string_view kScopeNames[] = {"global", "layer"};  // as Scope
+constexpr std::string_view kScopeNames[] = {"global", "layer"};  // indexed by Scope
 constexpr std::string_view kPruningWords[] = {"global", "layer", "steps=8", "rewind", "floor=0.02"};
 
-/// A decimal fraction: digits, a point, an exponent, 32 characters at the most; no sign, no "nan".
+/// Parses a decimal fraction: digits, a point, an exponent, at most 32 characters; no sign, no "nan".
 std::optional<double> fraction_in(std::string_view text) {
   if (text.size() > 32 || text.starts_with('-') ||
       text.find_first_not_of("0123456789.e-") != std::string_view::npos)

@@ -1,4 +1,4 @@
-// YAML into a Recipe, driven by the table of fields.
+// Reads YAML into a Recipe, driven by the table of fields.
 #include <algorithm>
 #include <map>
 #include <type_traits>
@@ -32,7 +32,7 @@ class Reader {
     throw usage_error(yaml_place(name_, line) + ": " + message);
   }
 
-  /// Reads a map into its owner; gives the line of each key.
+  /// Reads a map into its owner; returns the line of each key.
   template <class T>
   std::map<std::string_view, size_t> section(const YamlNode& node, const std::string& what, T& owner) {
     if (node.kind != YamlNode::Kind::kMap) {
@@ -115,7 +115,7 @@ class Reader {
     if (values.size() > 1) field.set(owner, values);
   }
 
-  /// "NAME:OPTION=VALUE:..." of {NAME: {OPTION: VALUE, ...}}.
+  /// Returns "NAME:OPTION=VALUE:..." for {NAME: {OPTION: VALUE, ...}}.
   std::string stage_text(const YamlNode& node) const {
     if (node.keys.size() != 1)
       fail(node.line,
@@ -146,7 +146,7 @@ class Reader {
     (void)section(value, key, goal);
     try {
       field.set(owner, {to_string(std::optional(goal))});
-    } catch (const Error& error) {  // fields that do not go together
+    } catch (const Error& error) {  // fields that contradict each other
       fail(value.line, key + ": " + error.what());
     }
   }

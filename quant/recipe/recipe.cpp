@@ -9,7 +9,7 @@ namespace crumb {
 
 namespace {
 
-/// A spec is printable ASCII; messages about its parts repeat them as they are.
+/// A spec is printable ASCII: messages about its parts repeat them unquoted.
 void check_printable(std::string_view text, const std::string& example) {
   if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; })) return;
   throw usage_error("expected a spec, as in " + example + ", or 'keep', found " + quote_text(text));
@@ -43,7 +43,7 @@ Recipe preset_recipe(std::string_view scheme) {
   const std::string_view activations = find_scheme(scheme).activations;
   if (!activations.empty()) recipe.activations = QuantSpec::parse_activations(activations);
   recipe.bias_bits = find_scheme(scheme).bias_bits;
-  // What llama.cpp looks up in: float16 scales, as those of the weights.
+  // The table in which llama.cpp looks up tokens: float16 scales, as those of the weights.
   if (find_scheme(scheme).name.starts_with("gguf:")) recipe.embeddings = QuantSpec::parse("gguf:q8_0");
   // FINN's average pools are sums of integers without their lower bits.
   if (find_scheme(scheme).name == "finn") recipe.average_pools = Recipe::AveragePools::kTruncate;

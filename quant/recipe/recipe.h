@@ -4,20 +4,20 @@
 //   weights: int4:group=128         # linear and convolution weights: a spec, or keep
 //   embeddings: int8:channel        # embedding tables: a spec, or keep
 //   zstd: off                       # compression of the packed file: off, or a level from 1 to 19
-//   layout: rows                    # how codes of weights lie in it: rows, or tiles
+//   layout: rows                    # how codes of weights are stored in it: rows, or tiles
 //   rules:                          # later ones win
 //     - {match: {name: ["stem", "head"]}, weights: int8:channel}
 //     - {match: {name: "re:.*\\.(query|key)\\.weight", role: weight}, weights: int3:group=64}
 //     - {match: {name: "lm_head"}, skip: true, optional: true}
 //
-// For graphs, besides (graph/quantize says where quantizers go):
+// For graphs, in addition (graph/quantize says where quantizers go):
 //
-//   activations: uint8:tensor       # what operators with weights, residual adds, concatenations take in
-//   inputs: int8:tensor             # what the graph takes in, where that differs
+//   activations: uint8:tensor       # the inputs of operators with weights, residual adds, concatenations
+//   inputs: int8:tensor             # the graph's inputs, where their spec differs
 //   biases: int32                   # at scale_in * scale_weight, or keep
 //   batch_norm: fold                # or keep
 //   average_pools: quantize         # what they give, or truncate: whole sums without their lower bits
-//   kv_cache: int8                  # keys and values that a decoder keeps (checkpoints of decoders, too), or keep
+//   kv_cache: int8                  # keys and values that a decoder keeps (also in checkpoints), or keep
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, weights: int8, activations: uint8}
 //
@@ -35,7 +35,8 @@
 // and Gemm, Embedding is Gather. A pattern that reaches nothing is an error unless the rule says `optional:
 // true`.
 //
-// Every field stands once, in quant/recipe/fields.cpp: reading, printing, messages and help derive from there.
+// Each field is declared once, in quant/recipe/fields.cpp: reading, printing, messages and help derive from
+// there.
 #pragma once
 
 #include <filesystem>
@@ -52,7 +53,7 @@
 
 namespace crumb {
 
-/// A spec, or the wish to keep a tensor as it is.
+/// A spec, or nothing: the tensor is kept as it is.
 using SpecOrKeep = std::optional<QuantSpec>;
 
 /// Parses a spec or the word "keep". Throws Error(kUsage).
@@ -64,7 +65,7 @@ SpecOrKeep parse_activations_or_keep(std::string_view text);
 /// The same for caches of keys and values.
 SpecOrKeep parse_cache_or_keep(std::string_view text);
 
-/// The canonical spec, or "keep".
+/// Returns the canonical spec, or "keep".
 std::string to_string(const SpecOrKeep& spec);
 
 struct Rule {
@@ -73,27 +74,27 @@ struct Rule {
     std::vector<std::string> name;  ///< globs, or re:REGEX; empty: every tensor of the roles
     std::vector<Role> role;         ///< empty: see the head of this file
     std::vector<std::string> op;    ///< empty: any
-    std::optional<bool> depthwise;  ///< convolutions with as many groups as channels, or all others
+    std::optional<bool> depthwise;  ///< true: convolutions with as many groups as channels; false: all others
     bool operator==(const Match&) const = default;
   };
 
-  Match match;                            ///< something of it is given
+  Match match;                            ///< at least one of its fields is given
   SpecOrKeep weights;                     ///< none: skip what matches
   bool leaves_weights = false;            ///< the rule has no `weights` and does not skip
   std::optional<SpecOrKeep> activations;  ///< none: the rule is about weights alone, unless it skips
-  std::optional<std::optional<AccumulatorGoal>> accumulator;  ///< of layers that it matches
-  std::optional<WeightScales> scales;                         ///< of weights that it matches
-  std::optional<std::optional<PruneGoal>> prune;              ///< of weights that it matches
-  std::optional<bool> learned_bits;  ///< whether widths of weights that it matches are learned
+  std::optional<std::optional<AccumulatorGoal>> accumulator;  ///< for layers that match
+  std::optional<WeightScales> scales;                         ///< for weights that match
+  std::optional<std::optional<PruneGoal>> prune;              ///< for weights that match
+  std::optional<bool> learned_bits;  ///< whether the widths of weights that match are learned
   bool optional = false;
 
   bool skips() const { return !weights && !leaves_weights; }
-  /// Whether only graphs can do what it says.
+  /// Whether only graphs can follow the rule.
   bool is_for_graphs() const { return activations || !match.op.empty() || match.depthwise; }
-  /// Whether only training can do what it says.
+  /// Whether only training can follow the rule.
   bool is_for_training() const { return accumulator || scales || prune || learned_bits; }
 
-  /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". No part of its value.
+  /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". Ignored by ==.
   std::string origin;
 
   bool operator==(const Rule& other) const {
@@ -116,8 +117,8 @@ struct Recipe {
   std::vector<Rule> rules;
 
   SpecOrKeep activations = {};
-  std::optional<SpecOrKeep> inputs = {};  ///< none: as activations
-  int bias_bits = 0;                      ///< 0: biases stay
+  std::optional<SpecOrKeep> inputs = {};  ///< none: the spec of activations
+  int bias_bits = 0;                      ///< 0: biases stay in floats
   BatchNorm batch_norm = BatchNorm::kFold;
   AveragePools average_pools = AveragePools::kQuantize;
   SpecOrKeep kv_cache = {};
@@ -126,34 +127,35 @@ struct Recipe {
   WeightScales scales = WeightScales::kLearned;
   std::optional<PruneGoal> prune = {};
   std::optional<BitBudget> learned_bits = {};
-  std::vector<Stage> stages = {};  ///< empty: what the command says
+  std::vector<Stage> stages = {};  ///< empty: as the command says
 
   bool operator==(const Recipe&) const = default;
 
-  /// Reads a file. Throws Error(kUsage), also for one that cannot be read.
+  /// Reads a file. Throws Error(kUsage), also for a file that cannot be read.
   static Recipe load(const std::filesystem::path& path);
 };
 
-/// Refuses what only training can do, for those who quantize without. Throws Error(kUsage) naming what was found.
+/// Refuses fields that only training can follow, for commands that quantize without. Throws Error(kUsage)
+/// naming what was found.
 void refuse_training_fields(const Recipe& recipe);
 
-/// Refuses stages, for those who run none. Throws Error(kUsage) naming the first.
+/// Refuses stages, for commands that run none. Throws Error(kUsage) naming the first.
 void refuse_stages(const Recipe& recipe);
 
-/// Reads YAML; `name` is what messages call it. Throws Error(kUsage) that says file, line, key, what was found
-/// and what was expected; nothing else, on any bytes.
+/// Reads YAML; `name` is what messages call it. Throws Error(kUsage) that says file, line, key, what was
+/// found and what was expected; throws nothing else, whatever the bytes.
 Recipe parse_recipe(std::string_view text, const std::string& name);
 
-/// The whole recipe, defaults included; parse_recipe gives an equal one back.
+/// Returns the whole recipe, defaults included; parse_recipe gives an equal one back.
 std::string to_yaml(const Recipe& recipe);
 
 /// The same with a comment before every field that says what it is.
 std::string to_commented_yaml(const Recipe& recipe);
 
-/// The recipe that a scheme's name stands for. Throws as parse_scheme does.
+/// Returns the recipe that a scheme's name stands for. Throws as parse_scheme does.
 Recipe preset_recipe(std::string_view scheme);
 
-/// A rule for exactly these tensors, whatever their names hold and whatever they are.
+/// Returns a rule for exactly these tensors, whatever their names contain and whatever they are.
 Rule rule_for_tensors(const std::vector<std::string>& names, const SpecOrKeep& spec);
 
 }  // namespace crumb

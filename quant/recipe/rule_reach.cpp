@@ -17,7 +17,7 @@ namespace {
 /// A tensor that a pattern matches.
 struct Hit {
   bool by_name =
-      false;  ///< by its own name, or by a layer that has no weights; not only by others or by a node
+      false;  ///< by its own name, or by a layer that has no weights; not only by other layers or by a node
   bool in_full = false;  ///< by its own name, written without wildcards
 };
 
@@ -46,10 +46,11 @@ class RuleReach {
   }
 
  private:
-  /// What bears a name, or has a layer of that name.
+  /// What has a name, or belongs to a layer of that name.
   struct Named {
     std::vector<std::size_t> own;     ///< tensors of this name
-    std::vector<std::size_t> around;  ///< tensors that it is a layer of, and weights whose nodes it names
+    std::vector<std::size_t> around;  ///< tensors in a layer of this name, and weights that nodes of this
+                                      ///< name take
     std::vector<std::size_t> nodes, inputs;
     bool is_left_out = false;
   };
@@ -57,7 +58,7 @@ class RuleReach {
   static bool is_weight(const RuleSubjects::Tensor& tensor) { return tensor.role != Rule::Role::kAny; }
   static bool is_by_kind(const Rule& rule) { return !rule.match.op.empty() || rule.match.depthwise; }
 
-  /// Calls `call` for a name and its layers, unless there is none.
+  /// Calls `call` for a name and its layers; not at all for an empty name.
   template <class F>
   static void each_name(std::string_view name, F&& call) {
     if (name.empty()) return;
@@ -126,7 +127,7 @@ class RuleReach {
            std::ranges::any_of(tensor.users, [&](std::size_t node) { return is_of_kind(rule, node); });
   }
 
-  /// Whether the rule is meant for a tensor that it matches, whatever the type of its elements.
+  /// Whether the rule is meant for a tensor that it matches, whatever its dtype.
   static bool reaches(const Rule& rule, const RuleSubjects::Tensor& tensor, const Hit& hit) {
     if (rule.match.role.empty()) return hit.in_full || rule.skips() || is_weight(tensor);
     if (!hit.by_name && !rule.skips() && !is_weight(tensor)) return false;
@@ -198,8 +199,8 @@ class RuleReach {
                                                : " (a rule that may match nothing says optional: true)"));
   }
 
-  /// Of a glob the first part between dots that is no part of any name, and the one that is nearest to it;
-  /// empty for a plain name, and where it is not that which is wrong.
+  /// Returns the first part of a glob, between dots, that is no part of any name, and the nearest part; empty
+  /// for a plain name, and where every part is in some name.
   static std::string unknown_part(const std::string& glob, const std::set<std::string_view>& names) {
     if (NamePattern(glob).literal() || glob.starts_with("re:")) return "";
     std::set<std::string_view> known;
@@ -243,7 +244,7 @@ class RuleReach {
   const RuleEffects& effects_;
   bool is_indexed_ = false;
   std::map<std::string_view, Named> named_;         ///< by names and layers
-  std::set<std::string_view> layers_with_weights_;  ///< whose names stand for these weights
+  std::set<std::string_view> layers_with_weights_;  ///< the layers whose names stand for their weights
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ using Kind = StageOption::Kind;
 
 constexpr double kMostCount = 1e9;
 
-/// Of stages that find a layer's scales and codes on samples, behind their own.
+/// Appends the options of stages that find a layer's scales and codes on samples to the stage's own options.
 std::vector<StageOption> with_options_of_layers(std::vector<StageOption> own, double sweeps,
                                                 bool float_inputs) {
   const std::vector<StageOption> all = {
@@ -34,7 +34,7 @@ std::vector<StageOption> with_options_of_layers(std::vector<StageOption> own, do
   return own;
 }
 
-/// Of those that choose codes column by column.
+/// Returns the options of stages that choose codes column by column.
 std::vector<StageOption> options_of_walks(StageOption damping, double sweeps) {
   std::vector<StageOption> all = with_options_of_layers(
       {damping, {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"}}, sweeps, true);

@@ -17,7 +17,7 @@ constexpr std::string_view kBits = "bpw", kOperations = "bops", kAccumulator = "
 constexpr double kMostOperations = 1e18;
 constexpr int kLeastAccumulatorBits = 2;
 
-/// What stands before the unit; nothing where the text does not end in it. Units may be in either case.
+/// Returns the text before the unit, in upper or lower case; nothing where the text does not end in the unit.
 std::optional<std::string_view> before(std::string_view text, std::string_view unit) {
   if (text.size() < unit.size()) return std::nullopt;
   const bool ends = std::ranges::equal(text.substr(text.size() - unit.size()), unit,
@@ -25,7 +25,7 @@ std::optional<std::string_view> before(std::string_view text, std::string_view u
   return ends ? std::optional(text.substr(0, text.size() - unit.size())) : std::nullopt;
 }
 
-/// Digits with a point among them, and blanks behind.
+/// Parses digits with at most one point among them, and blanks after them.
 std::optional<double> plain_number(std::string_view text) {
   while (text.ends_with(' ')) text.remove_suffix(1);
   if (text.find_first_not_of("0123456789.") != std::string_view::npos) return std::nullopt;

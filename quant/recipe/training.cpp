@@ -12,7 +12,7 @@
 namespace crumb {
 namespace {
 
-constexpr std::string_view kMethodNames[] = {"a2q", "a2q_plus"};  // as Method
+constexpr std::string_view kMethodNames[] = {"a2q", "a2q_plus"};  // indexed by Method
 constexpr std::string_view kScalesNames[] = {"learned", "statistics", "weight_norm",
                                              "mean"};  // as WeightScales
 

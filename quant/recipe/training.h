@@ -1,7 +1,8 @@
-// What a recipe says of training alone: registers that must not overflow, and how scales of weights are found.
+// What only training reads in a recipe: registers that must not overflow, and how scales of weights are
+// found.
 //
-// As text: BITS[:METHOD][:tile=N], as in 16:a2q_plus or 16:a2q:tile=64; none takes a goal back. In YAML also as a map:
-// {bits: 16, method: a2q, tile: 64}.
+// As text: BITS[:METHOD][:tile=N], as in 16:a2q_plus or 16:a2q:tile=64; none takes a goal back. In YAML also
+// as a map: {bits: 16, method: a2q, tile: 64}.
 #pragma once
 
 #include <optional>
@@ -18,20 +19,20 @@ struct AccumulatorGoal {
   };
   int bits = 0;  ///< signed, 2 to kMostAccumulatorBits
   Method method = Method::kA2qPlus;
-  int tile = 0;  ///< so many products share a register (arXiv:2409.17092); 0: the whole row
+  int tile = 0;  ///< how many products share a register (arXiv:2409.17092); 0: the whole row
   bool operator==(const AccumulatorGoal&) const = default;
 };
 
-/// A goal, or none where the text is "none". Throws Error(kUsage).
+/// Returns a goal, or nothing where the text is "none". Throws Error(kUsage).
 std::optional<AccumulatorGoal> parse_accumulator(std::string_view text);
 
-/// Its parts. Throw Error(kUsage).
+/// Parse the parts of a goal. Throw Error(kUsage).
 int parse_accumulator_bits(std::string_view text);
 int parse_accumulator_tile(std::string_view text);
 std::string_view name_of(AccumulatorGoal::Method method);  ///< "a2q_plus"
 AccumulatorGoal::Method parse_accumulator_method(std::string_view text);
 
-/// "16:a2q_plus", "16:a2q:tile=64", "none".
+/// Returns text such as "16:a2q_plus", "16:a2q:tile=64", "none".
 std::string to_string(const std::optional<AccumulatorGoal>& goal);
 
 /// How training finds the scales of weights.

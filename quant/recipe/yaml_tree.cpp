@@ -17,7 +17,7 @@ namespace {
   throw usage_error(yaml_place(origin, line) + ": " + message);
 }
 
-/// What the library would take, or replace, without a word.
+/// Refuses bytes that the library would accept or replace silently.
 void check_bytes(std::string_view text, const std::string& origin) {
   size_t line = 1;
   bool indent = true;
@@ -40,13 +40,13 @@ void check_bytes(std::string_view text, const std::string& origin) {
   }
 }
 
-/// Refuses a quote that is never closed, for which the library blames something else, or takes the end of the text
-/// instead. Gives the line of the last quote that is closed in another line; 0 where there is none.
+/// Refuses a quote that is never closed: the library blames something else for it, or takes the rest of the
+/// text instead. Returns the line of the last quote that is closed on another line; 0 where there is none.
 size_t check_quotes(std::string_view text, const std::string& origin) {
   size_t line = 1, begun = 0, last_long = 0,
          depth = 0;               // begun: the line of the open quote; depth: of [ and {
   char quote = 0, before = '\n';  // before: the last character that is no space
-  bool spaced = true;             // whether one stands here
+  bool spaced = true;             // whether one was just there
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\0';
     line += c == '\n';
@@ -82,7 +82,7 @@ size_t check_quotes(std::string_view text, const std::string& origin) {
   return last_long;
 }
 
-/// Builds the tree from the parser's events; what is refused is thrown, which ends the parser's work.
+/// Builds the tree from the parser's events; throws for what is refused, which ends the parser's work.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::string& origin) : origin_(origin) {}
@@ -137,7 +137,7 @@ class TreeBuilder : public YAML::EventHandler {
       return root_;
     }
     // A vector of the innermost open node grows only while that node is the innermost: pointers to open nodes
-    // stay good.
+    // stay valid.
     YamlNode& parent = *open_.back();
     if (parent.kind == YamlNode::Kind::kMap && parent.keys.size() == parent.items.size()) {
       if (kind != YamlNode::Kind::kScalar) {

@@ -1,7 +1,7 @@
-// YAML as a small tree of scalars, lists and maps with line numbers: what recipes need, bounded.
+// YAML as a small tree of scalars, lists and maps with line numbers: as much as recipes need, with limits.
 //
-// Refused with the line: more than kMaxYamlDepth levels, anchors and aliases, tags, several documents, tabs that
-// indent, control characters, bytes that are not UTF-8, keys that are not scalars.
+// Refused, with the line: more than kMaxYamlDepth levels, anchors and aliases, tags, several documents, tabs
+// that indent, control characters, bytes that are not UTF-8, keys that are not scalars.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ struct YamlNode {
   std::vector<YamlNode> keys;   ///< of a map: scalars, in the order of the file, possibly repeated
   std::vector<YamlNode> items;  ///< of a list, or the values of a map
 
-  /// What it is, for messages: "'int4'", "a list", "a map", "nothing".
+  /// Describes the node for messages: "'int4'", "a list", "a map", "nothing".
   std::string describe() const;
 };
 
-/// Throws Error(kUsage) whose message begins with origin; nothing else. An empty document is kNull.
+/// Throws only Error(kUsage), whose message begins with origin. An empty document is kNull.
 YamlNode parse_yaml(std::string_view text, const std::string& origin, size_t max_bytes);
 
-/// "'mine.yaml' line 7".
+/// Returns the file and line for messages: "'mine.yaml' line 7".
 std::string yaml_place(const std::string& origin, size_t line);
 
 }  // namespace crumb
