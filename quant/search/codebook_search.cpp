@@ -33,7 +33,7 @@ double bin_width(float low, float high) {
   return std::max((static_cast<double>(high) - static_cast<double>(low)) / kBins, 1e-300);
 }
 
-/// The distinct values; sorts them.
+/// Sorts the values and returns the distinct ones.
 Points points_of(std::span<float> values) {
   Points points;
   std::ranges::sort(values);
@@ -46,7 +46,7 @@ Points points_of(std::span<float> values) {
   return points;
 }
 
-/// The means of the bins that hold something.
+/// Returns the means of the bins that are not empty.
 Points points_of(const std::vector<double>& counts, const std::vector<double>& sums) {
   Points points;
   for (size_t bin = 0; bin < kBins; ++bin) {
@@ -55,7 +55,7 @@ Points points_of(const std::vector<double>& counts, const std::vector<double>& s
   return points;
 }
 
-/// The first point of each centre's cell, and one past the last.
+/// Returns the first point of each centre's cell, and one past the last.
 std::vector<size_t> cells(const Points& points, const std::vector<double>& centres) {
   std::vector<size_t> edges{0};
   for (size_t k = 0; k + 1 < centres.size(); ++k) {
@@ -67,7 +67,7 @@ std::vector<size_t> cells(const Points& points, const std::vector<double>& centr
   return edges;
 }
 
-/// Moves each centre to the mean of its cell until the cells stay; gives the squared error.
+/// Moves each centre to the mean of its cell until the cells stay; returns the squared error.
 double lloyd(const Points& points, std::vector<double>& centres) {
   std::vector<size_t> edges = cells(points, centres);
   for (int step = 0; step < kLloydSteps; ++step) {
@@ -90,7 +90,7 @@ double lloyd(const Points& points, std::vector<double>& centres) {
   return error;
 }
 
-/// The centres of points, of which there is one at least.
+/// Returns the centres of points. Precondition: there is at least one point.
 std::vector<float> centres_of(const Points& points, int bits, std::span<const float> start = {}) {
   const size_t size = size_t{1} << bits;
   std::vector<double> centres;

@@ -41,19 +41,20 @@ void for_runs(const BlockValues& block, const Visit& visit) {
   }
 }
 
-/// The pieces, at most kPiece long, that a run is encoded in.
+/// Calls visit for the pieces, at most kPiece long, in which a run is encoded.
 template <class Visit>
 void for_pieces(const float* x, uint64_t n, uint64_t index, const Visit& visit) {
   for (uint64_t done = 0; done < n; done += kPiece) visit(x + done, std::min(kPiece, n - done), index + done);
 }
 
-/// The 0-based place of the value at 1-based sorted position floor(p/100 * n + 0.5), at least the first.
+/// Returns the 0-based index of the value at 1-based sorted position floor(p/100 * n + 0.5), at least the
+/// first.
 uint64_t percentile_place(uint64_t count, double p) {
   const auto n = static_cast<double>(count);
   return static_cast<uint64_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
 }
 
-/// Bits that are ordered as the floats are (-0 before +0).
+/// Returns bits that are ordered as the floats are (-0 before +0).
 uint32_t ordered_bits(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
@@ -62,8 +63,8 @@ float from_ordered_bits(uint32_t bits) {
   return std::bit_cast<float>(bits >> 31 != 0 ? bits & 0x7FFFFFFFu : ~bits);
 }
 
-/// The value at a 0-based sorted place among the block's values (or their magnitudes), by counting the upper,
-/// then the lower half of their bits: two walks, whatever the block's size.
+/// Returns the value at a 0-based sorted index among the block's values (or their magnitudes). Counts the
+/// upper, then the lower half of their bits: two passes, whatever the block's size.
 float value_at(const BlockValues& block, bool magnitudes, uint64_t place) {
   uint32_t upper = 0;
   for (const bool lower : {false, true}) {
@@ -106,10 +107,10 @@ float median_of(std::vector<float>& values) {
   return *middle;
 }
 
-/// 1.00, 0.98, ..., 0.30.
+/// Returns 1.00, 0.98, ..., 0.30.
 float mse_factor(size_t step) { return static_cast<float>(kMseSteps + 14 - step) / 50.0F; }
 
-/// The least power of two that is no less; what a scale of that format must be for nothing to be clipped.
+/// Returns the least power of two that is not below `ideal`: with it as the scale nothing is clipped.
 float power_of_two_from(float ideal) {
   int exponent = 0;
   const float mantissa = std::frexp(ideal, &exponent);  // in [0.5, 1)
@@ -124,7 +125,7 @@ float shrink(float error, float p, float beta) {
   return std::copysign(std::max(size - power / beta, 0.0F), error);
 }
 
-/// The power of two that brings values of this magnitude near 1.
+/// Returns the power of two that scales values of this magnitude to about 1.
 float unit_of(float absmax) { return std::ldexp(1.0F, -std::clamp(std::ilogb(absmax), -126, 126)); }
 
 }  // namespace
@@ -192,9 +193,9 @@ void ScaleSearch::set_zero(BlockFit& fit, float ideal_zero) const {
   }
 }
 
-/// Rounds a scale to its format and derives the zero point that goes with what was stored.
+/// Rounds a scale to its format and derives the zero point that goes with the stored scale.
 BlockFit ScaleSearch::store(float ideal, const Extent& extent) const {
-  // An ideal that underflows to nothing saturates like one the format cannot hold.
+  // An ideal that underflows to zero saturates like one that the format cannot hold.
   const float bounded =
       std::clamp(ideal, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max());
   const StoredScale stored = encode_scale(spec_, bounded);
@@ -225,7 +226,7 @@ double ScaleSearch::error(const BlockValues& block, const BlockFit& fit, float u
   return sum;
 }
 
-/// As one call of squared_error over all the values, run by run, however the slices cut them.
+/// The same as one call of squared_error over all the values, run by run, however the slices cut them.
 double ScaleSearch::stream_error(const BlockValues& block, const BlockFit& fit, float unit) const {
   double sum = 0;
   std::vector<float> open;  // the values of a run that goes on in the next slice
@@ -314,7 +315,7 @@ BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent,
   const float ideal = ideal_scale(extent);
   const auto candidate = [&](size_t i) { return store(mse_candidate(ideal, i), extent); };
   std::array<float, kMseCandidates> scales, zeros;
-  std::array<size_t, kMseCandidates> numbers;  // of the candidates that differ from the one before
+  std::array<size_t, kMseCandidates> numbers;  // indices of the candidates that differ from the one before
   size_t count = 0;
   uint32_t previous = 0;
   for (size_t i = 0; i < kMseCandidates; ++i) {
@@ -326,7 +327,8 @@ BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent,
     numbers[count++] = i;
   }
   if (!(scales[0] > 0)) return candidate(0);
-  // What clipping the largest values costs says of many small scales that they are worse than one tried before.
+  // The cost of clipping the largest values alone shows that many small scales are worse than one tried
+  // before.
   std::array<float, kErrorLanes> extremes;
   const uint64_t first_run = std::min<uint64_t>(kErrorRun, block.cols);
   loops().lane_extremes(block.data, first_run, extremes.data());
@@ -385,7 +387,7 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
   const bool moves_zero = spec_.zero != ZeroPoint::kNone;
   const float p = moves_zero ? 0.5F : 0.7F;
   // Scales move along plateaus of the error, by steps that most scale formats cannot hold: they stay float32
-  // on the way and are stored at the end.
+  // during the search and are stored at the end.
   constexpr double kPlateau = 1 + 1e-6;
   double beta = moves_zero ? 1.0 : 1e5;
   BlockFit best = start;
@@ -434,9 +436,9 @@ BlockFit ScaleSearch::fit(const BlockValues& block) const {
            [&](const float* x, uint64_t n, uint64_t) { bits = std::max(bits, loops().absmax_bits(x, n)); });
   if (bits >= kInfinityBits) return {.finite = false};
   if (bits == 0) {
-    // Scale 0. Where e8m0 cannot say so and the codes can, another scale with zero codes says the same: the smallest, as
-    // OCP's formats have it; 1 elsewhere, for a bias may be on the grid of this scale. A codebook that is yet to be learned
-    // may have no zero.
+    // Scale 0. Where e8m0 has no 0 and the grid has one, another scale with codes of zero has the same
+    // values: the smallest, as in OCP's formats; 1 elsewhere, because a bias may be on the grid of this
+    // scale. A codebook that is yet to be learned may have no zero.
     BlockFit fit;
     const bool says_zero = spec_.scale == ScaleFormat::kE8M0 && !spec_.number->learned && grid_.has_zero();
     const std::uint32_t pattern = spec_.block_format ? 0 : encode_scale(spec_.scale, 1.0F).pattern;

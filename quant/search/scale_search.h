@@ -1,14 +1,14 @@
 // Finding the scale and zero point of one block: the values of a tensor that share them.
 //
 //   absmax      ideal = max|x| / largest value of the grid. With a zero point: (max - min) / (hi - lo), where
-//               the range is widened to include 0, and z = lo - min / s. With zero=min: (max - min) / (hi - lo)
+//               the range is widened to include 0, and z = lo - min / s. With zero=min: the same quotient
 //               without the widening, and min itself; a block of one value gets scale 0
-//   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| in place of
+//   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| instead of
 //               the maximum; with a zero point, positions of P and 100 - P of x. Where that is 0, the maximum
 //   mse         the best of 36 factors 0.30, 0.32, ..., 1.00 of the absmax ideal, by the squared error of the
-//               values as stored, ties to the larger factor. Where scales are powers of two (e8m0), the nearest
-//               to the absmax ideal may clip a third of the range: the least that clips nothing is tried as well
-//               With zero=min the range shrinks around its middle
+//               values as stored, ties to the larger factor. Where scales are powers of two (e8m0), the
+//               nearest to the absmax ideal may clip a third of the range: the least that clips nothing is
+//               tried as well. With zero=min the range shrinks around its middle
 //   lsq         alternating least squares: codes for s, then s = sum(x v) / sum(v^2) over the codes' values
 //               v, until the codes stay; kept when better than absmax
 //   hqo         half-quadratic splitting (HQQ): s = median((x - shrink(x - x_q)) / v) with
@@ -31,8 +31,8 @@
 
 namespace crumb {
 
-/// A block: `rows` runs of `cols` contiguous values, `stride` apart. `index` is the first value's tensor
-/// index. Or, with a stream, the whole of a tensor that is one block, walked `slice` values at a time.
+/// A block: `rows` runs of `cols` contiguous values, `stride` apart. `index` is the first value's index in
+/// the tensor. Or, with a stream, all of a tensor that is one block, read `slice` values at a time.
 struct BlockValues {
   const float* data;
   uint64_t rows;
@@ -48,15 +48,15 @@ struct BlockFit {
   uint32_t scale_pattern = 0;
   uint32_t zero_pattern = 0;  ///< a code's pattern or a float's, as the encoding's zero point kind says
   float scale = 0;            ///< effective; 0 for an all-zero block
-  float zero = 0;             ///< or the minimum
+  float zero = 0;             ///< the zero point, or the minimum
   bool saturated = false;
   bool finite = true;  ///< false: the block holds an inf or NaN, and nothing else is set
 };
 
 class ScaleSearch {
  public:
-  /// `grid` must outlive the search. tensor_absmax: for block formats with a tensor scale.
-  /// threads: for blocks that come as a stream (0: those the machine has); never changes a result.
+  /// `grid` must outlive the search. tensor_absmax: for block formats with a tensor scale. threads: for
+  /// blocks that come as a stream (0: those the machine has); never changes a result.
   ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax = 0, int threads = 0);
 
   /// NVFP4's tensor scale g; 1 for the others.
@@ -64,15 +64,15 @@ class ScaleSearch {
 
   BlockFit fit(const BlockValues& block) const;
 
-  /// The effective scale that a stored pattern stands for.
+  /// Returns the effective scale that a stored pattern stands for.
   float effective(uint32_t scale_pattern) const {
     return decode_scale(spec_.scale, scale_pattern) * multiplier_ * tensor_scale_;
   }
 
  private:
   struct Extent {
-    float low = 0, high = 0;  ///< with a zero point: the range to cover, 0 included
-    float most = 0;           ///< without: the magnitude to cover
+    float low = 0, high = 0;  ///< with a zero point: the range that the codes must reach, 0 included
+    float most = 0;           ///< without: the magnitude that they must reach
   };
   Extent extent(const BlockValues& block, float absmax) const;
   float ideal_scale(const Extent& extent) const;
