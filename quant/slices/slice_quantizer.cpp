@@ -21,11 +21,11 @@ namespace crumb {
 namespace {
 
 constexpr uint64_t kThreadValues = 1 << 16;  // values a thread takes at a time
-constexpr uint64_t kCodesUnit = 8;           // codes that end on a whole byte, whatever their bits
+constexpr uint64_t kCodesUnit = 8;           // so many codes end on a whole byte, whatever their bits
 
 bool is_one_block(const EncodedLayout& layout) { return layout.blocks() == 1; }
 
-/// One tensor on its way to codes. Blocks lie in bands: the rows that one row of blocks covers.
+/// Quantizes one tensor. Its blocks are in bands: the rows that one row of blocks covers.
 class Run {
  public:
   Run(const QuantSpec& spec, ValueStream& values, uint64_t slice_values, const SliceSink& sink,
@@ -172,7 +172,7 @@ class Run {
     store_fits(fits_);
   }
 
-  /// The fits of a slice's blocks: found now, or before.
+  /// The fits of a slice's blocks: found now, or earlier.
   void recall_fits(const Slice& slice) {
     if (is_one_block(out_.layout)) return;
     fits_.resize(slice.bands * slice.blocks_per_row);
@@ -309,7 +309,7 @@ class Run {
     return static_cast<size_t>(scale_format_row(zero_point_format(encoding_.scale)).bytes);
   }
 
-  /// Appends the fits of the next blocks to what is stored.
+  /// Stores the fits of the next blocks.
   void store_fits(const std::vector<BlockFit>& fits) {
     for (const BlockFit& fit : fits) {
       std::memcpy(out_.scales.data() + stored_ * scale_bytes(), &fit.scale_pattern, scale_bytes());
@@ -333,8 +333,8 @@ class Run {
   std::atomic<bool> finite_{true};
   CodeGrid grid_;
   ScaleSearch search_;
-  std::vector<BlockFit> fits_;       ///< of the slice's blocks, or the one block's
-  CodeBytes codes_;                  ///< of the slice
+  std::vector<BlockFit> fits_;       ///< those of the slice's blocks, or that of the one block
+  CodeBytes codes_;                  ///< those of the slice
   std::vector<uint8_t> zero_codes_;  ///< one a block, until they are packed
   uint64_t stored_ = 0;              ///< blocks whose fits were stored
 };
@@ -370,9 +370,8 @@ uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> sh
   const uint64_t block_values = std::max<uint64_t>(1, encoding.block_rows * encoding.block_cols);
   uint64_t bytes = layout.scales_bytes + layout.zeros_bytes + layout.codebook_bytes;
   if (encoding.zero == ZeroPoint::kInteger) bytes += 2 * layout.blocks();
-  bytes += slice_values;  // codes
-  if (inputs_first)
-    bytes += slice_values * (sizeof(float) + 3);  // the matrix, and codes, the other way round
+  bytes += slice_values;                                          // codes
+  if (inputs_first) bytes += slice_values * (sizeof(float) + 3);  // the matrix and its codes, transposed
   bytes += std::min(layout.blocks(), slice_values / block_values + layout.matrix.rows) * sizeof(BlockFit);
   if (spec.number->learned) bytes += slice_values * sizeof(float) + CodebookSearch::kMostBytes;
   if (spec.search == Search::kHqo) bytes += std::min(block_values, layout.matrix.size()) * 2 * sizeof(float);
@@ -388,7 +387,7 @@ QuantizedTensor quantize_whole(const QuantSpec& spec, std::span<const uint64_t> 
   return quantize_slices(spec, shape, whole, values.size(), sink, options);
 }
 
-/// A matrix [in, out]: what its transpose becomes, the other way round.
+/// Quantizes a matrix [in, out]: quantizes its transpose and transposes the result.
 QuantizedTensor quantize_inputs_first(const QuantSpec& spec, std::span<const uint64_t> shape,
                                       std::span<const float> values, const SliceSink& sink,
                                       QuantizeOptions options) {
@@ -404,13 +403,13 @@ QuantizedTensor quantize_inputs_first(const QuantSpec& spec, std::span<const uin
   return lying;
 }
 
-/// The matrices of a stack, each in memory while it is quantized.
+/// Quantizes the matrices of a stack, each in memory while it is quantized.
 void quantize_matrices(const QuantSpec& spec, ValueStream& values, const SliceSink& sink,
                        QuantizedTensor& out, const QuantizeOptions& options) {
   const std::span<const uint64_t> shape = std::span(out.shape).subspan(options.stack_axes);
   const uint64_t size = out.layout.matrix_rows * out.layout.matrix.cols;
   const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-  if (size == 0) {  // what a tensor without elements has
+  if (size == 0) {  // the parts of a tensor without elements
     constexpr uint64_t kNone[] = {0, 0};
     SpanStream none({});
     const QuantizedTensor empty = quantize_slices(spec, kNone, none, 0, {});

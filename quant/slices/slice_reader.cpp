@@ -40,7 +40,7 @@ void SliceReader::give_back(Slab slab) {
   if (slab.capacity() >= spare_.capacity()) spare_ = std::move(slab);
 }
 
-/// A slab of this size: the spare one where it is large enough and not much too large.
+/// Returns a slab of this size: the spare one where it is large enough and not much too large.
 Slab SliceReader::slab_of(size_t size) {
   Slab spare;
   {
@@ -77,7 +77,7 @@ void SliceReader::run() {
       job = job_;
       position = 0;
     }
-    if (job == jobs_.size()) {  // all is read, unless a rewind comes
+    if (job == jobs_.size()) {  // everything is read, unless a rewind comes
       reader.reset();
       changed_.wait(lock, [&] { return stop_ || generation != generation_; });
       continue;
@@ -125,7 +125,7 @@ EntryStream::EntryStream(SliceReader& reader, size_t job, const TensorEntry& ent
 
 std::span<const float> EntryStream::next(uint64_t count) {
   if (given_ == total_) return {};
-  if (given_ == 0 && values_.size() == total_) {  // the whole tensor is here still
+  if (given_ == 0 && values_.size() == total_) {  // the whole tensor is still here
     given_ = total_;
     return values_;
   }

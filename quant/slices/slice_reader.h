@@ -1,4 +1,4 @@
-// A checkpoint's tensors, slice by slice, read ahead of the work on a thread of its own.
+// Reads a checkpoint's tensors slice by slice, ahead of the work, on a thread of its own.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@
 
 namespace crumb {
 
-/// A buffer of bytes that nobody filled with zeros first.
+/// A buffer of bytes, uninitialized at first.
 class Slab {
  public:
   Slab() = default;
@@ -27,7 +27,7 @@ class Slab {
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
   bool empty() const { return size_ == 0; }
   size_t capacity() const { return capacity_; }
-  void resize(size_t size) { size_ = size; }  ///< within its capacity
+  void resize(size_t size) { size_ = size; }  ///< at most its capacity
 
  private:
   std::unique_ptr<std::byte[]> data_;
@@ -43,20 +43,20 @@ struct SliceJob {
 
 class SliceReader {
  public:
-  /// Reads `jobs` in order; `most_waiting` bytes at most wait to be taken. The checkpoint must outlive it.
+  /// Reads `jobs` in order; at most `most_waiting` bytes wait to be taken. The checkpoint must outlive it.
   SliceReader(const Checkpoint& checkpoint, std::vector<SliceJob> jobs, uint64_t most_waiting);
   ~SliceReader();
   SliceReader(const SliceReader&) = delete;
   SliceReader& operator=(const SliceReader&) = delete;
 
-  /// The next slice of the job, an empty one at its end (once; then the next job's turn has come). Throws what
-  /// reading met. Jobs are taken in order.
+  /// Returns the job's next slice, an empty one once at its end; the next job follows. Throws what reading
+  /// met. Jobs are taken in order.
   Slab next(size_t job);
 
-  /// Gives a slab back, whose memory the next slice may use: fresh memory costs as much as reading into it.
+  /// Takes a slab back for the next slice: fresh memory costs as much as reading into it.
   void give_back(Slab slab);
 
-  /// The next slice of the job is its first again. The job is the last one that was taken from.
+  /// Goes back to the first slice of the job, which must be the one that was taken from last.
   void rewind(size_t job);
 
  private:
@@ -75,14 +75,15 @@ class SliceReader {
   std::deque<Item> ready_;
   Slab spare_;
   uint64_t waiting_ = 0;
-  size_t job_ = 0;           ///< what is read next
-  uint64_t generation_ = 0;  ///< grows with every rewind: what was read before is not wanted
+  size_t job_ = 0;           ///< the job that is read next
+  uint64_t generation_ = 0;  ///< grows with every rewind; slices that were read before are dropped
   bool stop_ = false;
   std::exception_ptr error_;
   std::thread thread_;
 };
 
-/// A tensor's values out of a SliceReader. A tensor of one slice is read once, however often it is rewound.
+/// Gives a tensor's values out of a SliceReader. A tensor of one slice is read once, however often it is
+/// rewound.
 class EntryStream final : public ValueStream {
  public:
   /// slice_values: what every call of next() asks for.
@@ -91,7 +92,7 @@ class EntryStream final : public ValueStream {
   std::span<const float> next(uint64_t count) override;
   void rewind() override;
 
-  /// Goes past the job's end, so that the next job's turn has come.
+  /// Goes past the job's end, so that the next job follows.
   void finish();
 
  private:
