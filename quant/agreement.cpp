@@ -28,7 +28,7 @@ double cosine(double product, double a_square, double b_square) {
   return std::clamp(product / std::sqrt(a_square * b_square), -1.0, 1.0);
 }
 
-/// The squared length of every row. Checks size and values on the way.
+/// Returns the squared length of every row. Checks size and values on the way.
 std::vector<double> squares(std::span<const float> x, uint64_t rows, uint64_t width,
                             const std::string& side) {
   const bool fits = width == 0 ? x.empty() && rows == 0 : x.size() % width == 0 && x.size() / width == rows;
@@ -48,11 +48,11 @@ std::vector<double> squares(std::span<const float> x, uint64_t rows, uint64_t wi
   return result;
 }
 
-/// The cosine of every pair of rows i < j, in order of i, then j.
+/// Returns the cosine of every pair of rows i < j, in order of i, then j.
 std::vector<double> pairwise(std::span<const float> x, const std::vector<double>& square, uint64_t width,
                              int threads) {
   const uint64_t rows = square.size();
-  std::vector<double> result(rows * (rows - 1) / 2);  // of unsigned: 0 for no rows
+  std::vector<double> result(rows * (rows - 1) / 2);  // unsigned arithmetic: 0 for no rows
   parallel_for(rows, 1, threads, [&](size_t begin, size_t end) {
     for (uint64_t i = begin; i < end; ++i) {
       double* out = result.data() + i * (2 * rows - i - 1) / 2;
@@ -65,7 +65,7 @@ std::vector<double> pairwise(std::span<const float> x, const std::vector<double>
   return result;
 }
 
-/// Ranks from 0, equal values sharing their average.
+/// Returns ranks from 0; equal values share their average rank.
 std::vector<double> ranks(std::span<const double> values) {
   std::vector<uint64_t> order(values.size());
   std::iota(order.begin(), order.end(), uint64_t{0});

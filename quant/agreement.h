@@ -1,5 +1,5 @@
-// Whether two models answer alike: agreement of two sets of outputs, one row per input (sentence embeddings,
-// say).
+// Whether two models answer alike: the agreement of two sets of outputs, one row per input (sentence
+// embeddings, say).
 //
 //   cosine    sum a b / sqrt(sum a^2 sum b^2) in double. Two rows of zeros agree (1); a row of zeros and
 //             another one do not (0)
@@ -23,13 +23,13 @@ struct Agreement {
   double spearman = 0;
 };
 
-/// Agreement of two row-major matrices [rows, width]. Throws Error when a size is not rows * width (with a
-/// width of at least 1 where there are rows) or when a value is inf or NaN (naming the side and the row).
-/// threads: 0 for those the machine has; never changes the result.
+/// Returns the agreement of two row-major matrices [rows, width]. Throws Error when a size is not rows *
+/// width (with a width of at least 1 where there are rows) or when a value is inf or NaN (naming the side and
+/// the row). threads: 0 for those the machine has; never changes the result.
 Agreement agreement(std::span<const float> a, std::span<const float> b, uint64_t rows, uint64_t width,
                     int threads = 0);
 
-/// Spearman's rank correlation of two lists of equal length, without NaN; NaN where undefined.
+/// Returns Spearman's rank correlation of two lists of equal length, without NaN; NaN where it is undefined.
 double spearman(std::span<const double> a, std::span<const double> b);
 
 }  // namespace crumb

@@ -13,7 +13,7 @@ namespace crumb {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr uint64_t kSegmentsAtATime = 1024;  // segments summed side by side before they add up in order
+constexpr uint64_t kSegmentsAtATime = 1024;  // segments summed at the same time before they add up in order
 constexpr uint64_t kSegmentsOfAThread = 16;  // segments that a thread takes at a time
 
 double absolute_error(float reference, float value) {

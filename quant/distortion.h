@@ -1,16 +1,16 @@
-// What quantization did to numbers: how far `value` lies from `reference`.
+// What quantization did to numbers: how far `value` is from `reference`.
 //
-//   error e  reference - value in double; 0 where the two are equal (so also for inf and the same inf, NaN
-//            and NaN, +0 and -0), infinite where it cannot be told (NaN or inf on one side only)
+//   error e  reference - value in double; 0 where the two are equal (also for inf and the same inf, NaN and
+//            NaN, +0 and -0), infinite where it is undefined (NaN or inf on one side only)
 //   SQNR     10 log10(sum reference^2 / sum e^2), +inf when every e is 0; references that are inf or NaN are
 //            left out of the signal
 //
-// Sums have one fixed order: value i of the whole goes to lane i mod 16 of segment i / 4096, a lane adds up in
-// double, the lanes of a segment are folded (k and k + 8, then k + 4, k + 2, k + 1), the segments add up in
-// order, compensated (Knuth's TwoSum: Neumaier's algorithm without its branch). So neither the chunks that the
-// numbers come in nor threads nor the instruction set change a bit of a result. All terms are positive: a term
-// is rounded at most 263 times before the segments add up (difference, square, 256 sums of its lane, 4 folds),
-// so that a sum is off by less than 3e-14 of itself.
+// Sums have one fixed order. Value i of the whole goes to lane i mod 16 of segment i / 4096. A lane adds up
+// in double, then the lanes of a segment are folded (k and k + 8, then k + 4, k + 2, k + 1). The segments add
+// up in order, compensated (Knuth's TwoSum: Neumaier's algorithm without its branch). So neither the chunks
+// that the numbers come in nor threads nor the instruction set change a bit of a result. All terms are
+// positive: a term is rounded at most 263 times before the segments add up (difference, square, 256 sums of
+// its lane, 4 folds), so the error of a sum is less than 3e-14 of the sum.
 #pragma once
 
 #include <cstdint>
@@ -45,18 +45,18 @@ struct CompensatedSum {
     add(other.high);
     low += other.low;
   }
-  /// Infinite once an infinite term came in.
+  /// Infinite once an infinite term was added.
   double value() const { return high - high == 0 ? high + low : high; }
 };
 
-/// Distortion of numbers that come in chunks; memory does not grow with them.
+/// Adds up the distortion of numbers that come in chunks; its memory does not grow with them.
 class DistortionSum {
  public:
   /// Throws Error when the sizes differ. threads: 0 for those the machine has.
   void add(std::span<const float> reference, std::span<const float> value, int threads = 0);
 
-  /// The same with values that are made on the way: make(first, out) gives the values that belong to
-  /// reference[first] and on. It is called by several threads at once, for at most kSegment values.
+  /// The same with values that are made as they are needed: make(first, out) gives the values for
+  /// reference[first] and on. Several threads call it at once, for at most kSegment values each.
   using MakeValues = std::function<void(uint64_t first, std::span<float> out)>;
   void add_made(std::span<const float> reference, const MakeValues& make, int threads = 0);
 
@@ -79,23 +79,24 @@ class DistortionSum {
                    uint64_t count);
 
   uint64_t count_ = 0;
-  Sums closed_;             ///< of the segments that are full
-  DistortionLanes open_{};  ///< the one that is not
+  Sums closed_;             ///< the segments that are full
+  DistortionLanes open_{};  ///< the segment that is not
 };
 
-/// Scalar twin of Loops::distortion, for any values: adds `count` of them, of which the first is of lane
+/// Scalar twin of Loops::distortion, for any values: adds `count` values, the first of which belongs to lane
 /// `first_lane`.
 void add_distortion_ref(const float* reference, const float* value, uint64_t count, uint64_t first_lane,
                         DistortionLanes& lanes);
 
-/// Distortion of two arrays. Throws Error when the sizes differ. threads: 0 for those the machine has.
+/// Returns the distortion of two arrays. Throws Error when the sizes differ. threads: 0 for those the machine
+/// has.
 Distortion distortion(std::span<const float> reference, std::span<const float> value, int threads = 0);
 
-/// (sum |e|^p)^(1/p); the largest |e| for p = inf. Scaled by the largest error, so that no power overflows.
-/// Throws Error when the sizes differ or p is not positive.
+/// Returns (sum |e|^p)^(1/p); the largest |e| for p = inf. Scaled by the largest error, so that no power
+/// overflows. Throws Error when the sizes differ or p is not positive.
 double error_p_norm(std::span<const float> reference, std::span<const float> value, double p);
 
-/// SQNR of a noise whose sum of squares is this share of the signal's.
+/// Returns the SQNR of a noise whose sum of squares is this share of the signal's.
 double sqnr_of(double noise_over_signal);
 
 }  // namespace crumb

@@ -187,7 +187,7 @@ class SpecParser {
 
   bool seen(std::string_view key) const { return std::ranges::find(seen_, key) != seen_.end(); }
 
-  /// What one part cannot know of another.
+  /// Checks what no part knows of the others.
   void finish() {
     const NumberFormat& number = *spec_.number;
     const std::string name(spec_.block_format ? spec_.block_format->name : number.name);
@@ -237,7 +237,7 @@ class SpecParser {
     if (spec_.search == Search::kEma) fail("search=ema is for activations");
   }
 
-  /// What one quantizer on an edge can say.
+  /// Checks what a quantizer of activations can have.
   void finish_activations(const std::string& name) const {
     if (spec_.block_format) {
       fail(name + " is not supported yet for activations: its scales are found as values come");
@@ -257,7 +257,7 @@ class SpecParser {
     if (spec_.is_dynamic()) finish_tokens(name);
   }
 
-  /// What a quantizer of keys and values can say.
+  /// Checks what a quantizer of keys and values can have.
   void finish_cache(const std::string& name) const {
     const bool is_group = spec_.granularity == Granularity::kGroup && !spec_.block_format;
     if (spec_.granularity != Granularity::kToken && !is_group)
@@ -295,7 +295,7 @@ class SpecParser {
   bool scale_seen_ = false;
 };
 
-/// Of schemes that are specs too: layouts of GGUF's types.
+/// Begins the schemes that are specs too: layouts of GGUF's types.
 constexpr std::string_view kGgufPrefix = "gguf:";
 
 constexpr Scheme kSchemes[] = {
@@ -379,7 +379,7 @@ std::string QuantSpec::to_string() const {
 
 namespace {
 
-/// Of one matrix of a stack, as its quantizer sees it: [out, in].
+/// Returns the shape of one matrix of a stack as its quantizer sees it: [out, in].
 std::vector<uint64_t> matrix_sizes(std::span<const uint64_t> shape, uint64_t stack_axes, bool inputs_first) {
   std::vector<uint64_t> sizes(shape.begin() + static_cast<std::ptrdiff_t>(stack_axes), shape.end());
   if (inputs_first) std::swap(sizes.at(0), sizes.at(1));

@@ -1,4 +1,4 @@
-// A quantizer written in one line, and the struct it stands for.
+// A quantizer written in one line, and the struct that it stands for.
 //
 //   format[:tensor|channel|group=N|block=RxC][:key=value...]
 //
@@ -7,7 +7,8 @@
 //   search  absmax percentile=P mse hqo lsq kmeans ema   how a scale is found (absmax; kmeans for palettes;
 //           ema, for activations only, is the moving average over batches of what absmax takes)
 //   range   narrow full              which codes of an integer grid are used (signed: narrow, unsigned: full)
-//   zero    none int float min       the zero point (none); min: unsigned integers have a minimum instead, value = q * s + m
+//   zero    none int float min       the zero point (none); min: unsigned integers have a minimum instead,
+//           value = q * s + m
 //   round   half_even half_up half_down ceil floor up down stochastic=SEED   (half_even)
 //   pad     on off                   whether a last, smaller group is allowed where the size does not divide
 //                                    (off; a bare `pad` means on)
@@ -16,12 +17,14 @@
 // The default granularity is channel.
 //
 // Activations take the same line with one scale for the whole tensor, which is their default: integers,
-// half-integers, binary and minifloats, searched by absmax, percentile, mse or ema. Or with `token` one scale for each
-// run along the last axis, from its largest magnitude as the values come: integers and minifloats without a zero point.
+// half-integers, binary and minifloats, searched by absmax, percentile, mse or ema. Or with `token` one scale
+// for each run along the last axis, from the run's largest magnitude at run time: integers and minifloats
+// without a zero point.
 //
-// Caches of keys and values take the same line with `token`, their default, one scale for each token and key-value head, or
-// `group=N`, one for each N numbers of a head; scales as those of tokens, formats with a sign. `rotate` (on, off) rotates a
-// head by a Hadamard matrix before, which spreads what is large (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456).
+// Caches of keys and values take the same line with `token`, their default, one scale for each token and
+// key-value head, or `group=N`, one for each N numbers of a head; scales as those of tokens, formats with a
+// sign. `rotate` (on, off) multiplies a head by a Hadamard matrix first, which spreads large values (QuaRot,
+// Ashkboos et al. 2024, arXiv:2404.00456).
 #pragma once
 
 #include <cstdint>
@@ -58,55 +61,58 @@ struct QuantSpec {
   ZeroPoint zero = ZeroPoint::kNone;
   RoundingMode round;
   bool pad = false;
-  bool rotate = false;  ///< of caches only
+  bool rotate = false;  ///< caches only
 
   bool operator==(const QuantSpec&) const = default;
 
-  /// Whether scales are found as values come, one for each run along the last axis.
+  /// Whether scales are found at run time, one for each run along the last axis.
   bool is_dynamic() const { return granularity == Granularity::kToken; }
 
-  /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name. A scheme that begins with "gguf:" is a
-  /// spec, too.
+  /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name. A scheme that begins with
+  /// "gguf:" is a spec, too.
   static QuantSpec parse(std::string_view text);
   /// The same for activations.
   static QuantSpec parse_activations(std::string_view text);
-  /// Of weights, or of activations where it says what they alone say (token, search=ema): what to_string() gave of either.
+  /// Parses what to_string() gave of weights or of activations: of activations where the line says what only
+  /// they can (token, search=ema).
   static QuantSpec parse_either(std::string_view text);
-  /// The same for keys and values that a decoder keeps.
+  /// The same for the keys and values that a decoder keeps.
   static QuantSpec parse_cache(std::string_view text);
 
-  /// The canonical line: what parse() needs to give this spec again, defaults left out.
+  /// Returns the canonical line: what parse() needs to give this spec again, defaults left out.
   std::string to_string() const;
 
-  /// Whether the spec can encode a tensor of this shape without a smaller last group; if not, why
-  /// ("group=32 does not divide the 100 columns of [7, 100]"). Always true with pad. Of a stack, each of its matrices.
+  /// Returns nothing where the spec can encode a tensor of this shape without a smaller last group, always so
+  /// with pad; else why not ("group=32 does not divide the 100 columns of [7, 100]"). In a stack this asks
+  /// about each of its matrices.
   std::optional<std::string> misfit(std::span<const uint64_t> shape, uint64_t stack_axes = 0,
                                     bool inputs_first = false) const;
 
-  /// The layout of a tensor of this shape. The tensor and channel granularities take their block from it, of a stack from
-  /// one matrix. Matrices of a stack may lie [in, out] (`inputs_first`): blocks are those of [out, in], the other way round.
+  /// Returns the layout of a tensor of this shape. The tensor and channel granularities take their block from
+  /// the shape, in a stack from one matrix. Matrices of a stack may be stored [in, out] (`inputs_first`):
+  /// their blocks are those of [out, in], transposed.
   Encoding encoding(std::span<const uint64_t> shape, uint64_t stack_axes = 0,
                     bool inputs_first = false) const;
 };
 
-/// The grammar with every name that may stand in it, for help: several lines, without a newline at the end.
+/// Returns the grammar with every name that it knows, for help: several lines, without a newline at the end.
 std::string spec_grammar();
 
-/// A named scheme ("W4A16"): the spec of its weights, and of its activations.
+/// A named scheme ("W4A16"): the spec of its weights, and that of its activations.
 struct Scheme {
   std::string_view name;
-  std::string_view spec;              ///< of weights; empty when unsupported
+  std::string_view spec;              ///< for weights; empty when unsupported
   std::string_view summary;           ///< one line for help
-  std::string_view activations = {};  ///< their spec; empty: they stay
-  int bias_bits = 0;                  ///< 0: they stay
+  std::string_view activations = {};  ///< their spec; empty: they stay in floats
+  int bias_bits = 0;                  ///< 0: they stay in floats
 };
 
 std::span<const Scheme> schemes();
 
-/// A scheme by name, in any case. Throws Error(kUsage) for an unknown or not yet supported name.
+/// Finds a scheme by name, in any case. Throws Error(kUsage) for an unknown or not yet supported name.
 const Scheme& find_scheme(std::string_view name);
 
-/// The spec of its weights.
+/// Returns the spec of the scheme's weights. Throws as find_scheme() does.
 QuantSpec parse_scheme(std::string_view name);
 
 }  // namespace crumb

@@ -17,7 +17,7 @@ namespace crumb {
 namespace {
 
 constexpr uint64_t kChunk = 1024;  // columns decoded at a time
-constexpr uint64_t kWide = 8;      // what decode_blocks() takes multiples of
+constexpr uint64_t kWide = 8;      // decode_blocks() takes multiples of this
 
 uint32_t load_pattern(std::span<const std::byte> bytes, uint64_t index, ScaleFormat format) {
   const auto size = static_cast<size_t>(scale_format_row(format).bytes);
@@ -36,7 +36,7 @@ std::vector<float> floats_of(std::span<const std::byte> bytes) {
   return values;
 }
 
-/// The part of one matrix, of equal ones.
+/// Returns one matrix' share of a part that all matrices share equally.
 template <class T>
 std::span<const T> share_of(std::span<const T> all, uint64_t matrices, uint64_t index) {
   return all.subspan(all.size() / matrices * index, all.size() / matrices);

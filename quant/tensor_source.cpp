@@ -63,8 +63,8 @@ class CheckpointStream final : public ValueStream {
     count = std::min(count, count_ - given_);
     const uint64_t here = read_ - given_;
     if (count > here) {
-      // Types below one byte are packed without gaps: eight of them come to whole bytes, and what was not asked for
-      // waits for the next call.
+      // Types below one byte are packed without gaps: eight elements fill whole bytes, and elements that were
+      // not asked for wait for the next call.
       const uint64_t bits = dtype_bits(entry_.dtype);
       uint64_t wanted = count - here;
       if (bits < 8) wanted = std::min((wanted + 7) / 8 * 8, count_ - read_);
@@ -92,7 +92,7 @@ class CheckpointStream final : public ValueStream {
   uint64_t given_ = 0;
   uint64_t read_ = 0;
   std::vector<std::byte> bytes_;
-  std::vector<float> values_;  ///< the last ones that were read
+  std::vector<float> values_;  ///< those that were read last
 };
 
 }  // namespace

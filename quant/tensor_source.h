@@ -1,5 +1,5 @@
-// Named tensors as float32, whatever they lie in: any checkpoint (formats/checkpoint) or a packed file.
-// `crumb inspect`, `compare` and `dequantize` see every input through it.
+// Named tensors as float32, wherever they are stored: any checkpoint (formats/checkpoint) or a packed file.
+// `crumb inspect`, `compare` and `dequantize` read every input through it.
 #pragma once
 
 #include <filesystem>
@@ -18,19 +18,19 @@ namespace crumb {
 
 struct SourceTensor {
   std::string name;
-  DType dtype = DType::kF32;  ///< of the tensor as it was published
+  DType dtype = DType::kF32;  ///< the tensor's dtype as it was published
   std::vector<uint64_t> shape;
   std::string spec;       ///< empty: not quantized by Crumb
-  uint64_t bytes = 0;     ///< stored
+  uint64_t bytes = 0;     ///< as stored
   std::string stored_as;  ///< the spec, the type of GGUF's blocks, the codes of others, or the dtype
-  uint64_t raw = 0;       ///< bytes stored, before compression
+  uint64_t raw = 0;       ///< stored bytes before compression
 };
 
 /// An opened source. Move-only; reading is thread-safe.
 class TensorSource {
  public:
-  /// Throws Error naming the path and what is wrong with it. Checkpoints that another tool quantized are
-  /// listed all the same.
+  /// Throws Error naming the path and what is wrong with it. Lists checkpoints that another tool quantized as
+  /// well.
   /// `key` picks the model inside a PyTorch file (CheckpointOptions).
   static TensorSource open(const std::filesystem::path& path, const std::string& key = {});
 
@@ -40,14 +40,14 @@ class TensorSource {
   const std::vector<SourceTensor>& tensors() const { return tensors_; }  ///< sorted by name
   const SourceTensor* find(std::string_view name) const;
 
-  /// The tensor's values, piece by piece. Throws Error, here or when values are asked for, on damaged bytes and
-  /// for dtypes without float values. F64 rounds. The source must outlive the stream.
+  /// Streams the tensor's values piece by piece. Throws Error, here or when values are requested, on damaged
+  /// bytes and for dtypes without float values. F64 is rounded. The source must outlive the stream.
   std::unique_ptr<ValueStream> stream(const SourceTensor& tensor, int threads = 0) const;
 
-  /// All of them. Throws as stream() does.
+  /// Returns all values. Throws as stream() does.
   std::vector<float> floats(const SourceTensor& tensor, int threads = 0) const;
 
-  /// Null where the source is of the other kind.
+  /// Returns null where the source is a packed file.
   const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
   const CrumbFile* crumb() const { return crumb_ ? &*crumb_ : nullptr; }
 

@@ -1,4 +1,4 @@
-// A tensor's values, when the tensor may be larger than memory.
+// Streams a tensor's values, when the tensor may be larger than memory.
 #pragma once
 
 #include <algorithm>
@@ -7,19 +7,19 @@
 
 namespace crumb {
 
-/// A tensor's values as float32 in row-major order, front to back, as often as asked.
+/// A tensor's values as float32 in row-major order, front to back, any number of times.
 class ValueStream {
  public:
   virtual ~ValueStream() = default;
 
-  /// The next `count` values, or those that are left; none at the end. Valid until the next call.
+  /// Returns the next `count` values, or those that are left; none at the end. Valid until the next call.
   virtual std::span<const float> next(uint64_t count) = 0;
 
-  /// next() begins at the front again.
+  /// Goes back to the front.
   virtual void rewind() = 0;
 };
 
-/// Values that lie in memory.
+/// Streams values that are in memory.
 class SpanStream final : public ValueStream {
  public:
   explicit SpanStream(std::span<const float> values) : values_(values) {}
