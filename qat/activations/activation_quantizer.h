@@ -1,6 +1,6 @@
-// One scale for the values of an edge, or of several that share it: from calibration, then learned by LSQ
-// (arXiv:1902.08153) with its gradient scale 1 / sqrt(N Qp), N the values of one sample. A zero point, where the spec
-// has one, stays what calibration found.
+// One scale for the values of an edge, or of several edges that share it. Calibration finds the scale, then
+// LSQ (arXiv:1902.08153) learns it with its gradient scale 1 / sqrt(N Qp), N the values of one sample. A zero
+// point, where the spec has one, stays as calibration found it.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,14 +13,14 @@ class ActivationQuantizer : public torch::nn::Module {
  public:
   explicit ActivationQuantizer(const QuantSpec& spec);
 
-  /// What calibration found.
+  /// Takes what calibration found.
   void set(float scale, float zero_point);
 
-  /// The values as quantized; gradients to them and to the scale. `spec`: of this edge; those that share a scale may
-  /// differ in sign.
+  /// Returns the values as quantized, with gradients to them and to the scale. `spec` is this edge's; edges
+  /// that share a scale may differ in sign.
   at::Tensor forward(const at::Tensor& values, const QuantSpec& spec);
 
-  float scale() const;  ///< as used: stored in the spec's scale format
+  float scale() const;  ///< as it is used: stored in the spec's scale format
   float zero_point() const;
 
  private:

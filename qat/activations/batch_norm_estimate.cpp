@@ -5,7 +5,7 @@
 namespace crumb::qat {
 namespace {
 
-/// Of all values of a channel (axis 1) that were added.
+/// Mean and variance of all values of a channel (axis 1) that were added.
 class Moments {
  public:
   void add(const at::Tensor& values) {

@@ -31,7 +31,7 @@ at::Tensor EdgeQuantizers::quantized(std::size_t edge, const at::Tensor& values)
   const graph::PlannedEdge& planned = edges_[edge];
   if (planned.spec.is_dynamic()) return fake_quantize(values, planned.spec);
   if (!planned.truncation) return groups_[planned.scale_group]->forward(values, planned.spec);
-  // The operators of the frozen graph (truncating_nodes), one by one.
+  // Executes the operators of the frozen graph (truncating_nodes) one by one.
   const graph::Truncation& how = *planned.truncation;
   const float step = scale(how.input);
   const at::Tensor sums = (values.detach() * static_cast<float>(how.size) / step).round();

@@ -1,5 +1,5 @@
-// The quantizers on a plan's edges while a network trains: one scale for each group that has one of its own; dynamic
-// ones, and means that are truncated, follow from values and from the others' scales.
+// The quantizers on a plan's edges while a network trains: one scale for each group that has a scale of its
+// own. Dynamic quantizers and truncated means follow from values and from the others' scales.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -17,22 +17,23 @@ class EdgeQuantizers {
   /// Registers the quantizers with `owner`, under the names of their first edges.
   EdgeQuantizers(const std::vector<graph::PlannedEdge>& edges, torch::nn::Module& owner);
 
-  /// Values of an edge as quantized, with gradients to them and to the scale.
+  /// Returns an edge's values as quantized, with gradients to them and to the scale.
   at::Tensor quantized(std::size_t edge, const at::Tensor& values) const;
 
-  float scale(std::size_t edge) const;  ///< as it is now; 0 of dynamic ones
+  float scale(std::size_t edge) const;  ///< as it is now; 0 for dynamic quantizers
   float zero_point(std::size_t edge) const;
 
-  /// What calibration found, for the same edges.
+  /// Takes what calibration found, for the same edges.
   void set(const std::vector<graph::PlannedEdge>& calibrated);
 
  private:
   std::vector<graph::PlannedEdge> edges_;
-  std::vector<std::shared_ptr<ActivationQuantizer>> groups_;  ///< by scale group
+  std::vector<std::shared_ptr<ActivationQuantizer>> groups_;  ///< indexed by scale group
 };
 
-/// The graph that trains: one quantizer node on each edge, and on what a cache keeps, whose own meaning is none; weights and
-/// biases as they are. Constants that come with them do not train.
+/// Returns the graph that trains: it has one quantizer node on each edge, and one on what a cache keeps,
+/// which by itself passes values on; weights and biases stay as they are. The quantizers' constants do not
+/// train.
 graph::Graph with_edge_quantizers(const graph::Graph& graph, graph::QuantPlan plan);
 
 }  // namespace crumb::qat
