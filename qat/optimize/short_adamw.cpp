@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 256;
 constexpr std::int64_t kAtOnce = std::int64_t{1}
-                                 << 20;  ///< values of a parameter: what a step needs beside is bounded
+                                 << 20;  ///< values of a parameter in one piece: bounds a step's extra memory
 constexpr double kStepsOfOctave = 8;
 constexpr int kMostNoise = 1 << 16;
 
@@ -27,21 +27,21 @@ double top_of(const KeptMoment& kept) { return has_sign(kept) ? 127 : 255; }
 
 std::int64_t blocks_of(std::int64_t values) { return (values + kBlock - 1) / kBlock; }
 
-/// [blocks, 256], the last one filled up with zeros.
+/// Returns [blocks, 256], the last block filled up with zeros.
 at::Tensor in_blocks(const at::Tensor& values) {
   const std::int64_t blocks = blocks_of(values.numel());
   return at::constant_pad_nd(values, {0, blocks * kBlock - values.numel()}).view({blocks, kBlock});
 }
 
-/// Of the largest, level(c) of the header; 0 for 0.
+/// Returns level(c) of the header as a share of the largest; 0 for 0.
 at::Tensor level(const at::Tensor& code, double top) {
   return at::where(code > 0, at::exp2((code - top) / kStepsOfOctave), 0.0);
 }
 
-/// Codes of shares, magnitudes over the largest.
+/// Returns the codes of shares: magnitudes over the largest.
 at::Tensor codes_of(const at::Tensor& share, const at::Tensor& noise, double top,
                     bool keeps_apart_from_zero) {
-  const at::Tensor below = (top + kStepsOfOctave * at::log2(share)).floor().clamp(0, top - 1);  // -inf of 0
+  const at::Tensor below = (top + kStepsOfOctave * at::log2(share)).floor().clamp(0, top - 1);  // -inf for 0
   const at::Tensor lower = level(below, top);
   const at::Tensor chance = (share - lower) / (level(below + 1, top) - lower);
   at::Tensor code = below + (noise < chance * kMostNoise).to(at::kFloat);
@@ -74,7 +74,7 @@ void keep(KeptMoment& kept, std::int64_t first, const at::Tensor& values, const 
   const std::int64_t count = values.numel();
   at::Tensor place = kept.codes.narrow(0, first, count);
   if (!is_logarithmic(kept)) {
-    // The upper half of the bits, and one more where the noise carries.
+    // The upper half of the bits, plus one where the noise carries.
     const at::Tensor bits = values.view(at::kInt) + noise;
     place.copy_((bits - bits.bitwise_and(kMostNoise - 1)).view(at::kFloat));
     return;

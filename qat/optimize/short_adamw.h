@@ -1,14 +1,16 @@
-// AdamW (Loshchilov and Hutter, arXiv:1711.05101) whose two moments take two bytes each, or one (8-bit optimizers, Dettmers et al.,
-// arXiv:2110.02861), instead of eight a parameter in all.
+// AdamW (Loshchilov and Hutter, arXiv:1711.05101) whose two moments take two bytes each, or one (8-bit
+// optimizers, Dettmers et al., arXiv:2110.02861), instead of eight a parameter for both.
 //
 //   kBfloat16   bfloat16
-//   kInt8       logarithmic codes in blocks of 256: level(c) = largest of the block * 2^-((top - c) / 8), of the first moment a
-//               sign and c in 1..127, of the second c in 1..255, 0 is zero; one float32 a block beside
+//   kInt8       logarithmic codes in blocks of 256: level(c) = largest of the block * 2^-((top - c) / 8). The
+//               first moment has a sign and c in 1..127, the second c in 1..255; 0 is zero. Each block also
+//               has one float32
 //
-// A second moment changes by a thousandth of itself in a step, far less than two neighbours differ: rounded to the nearest it
-// would never fall. Both moments are rounded up or down by chance, so that the mean is right; a second moment that is not zero
-// stays so, since the step divides by its root. A step is computed with moments as they are before they are rounded: the first
-// is AdamW's. What chance decides follows from the seed and the step.
+// A second moment changes by a thousandth of itself in a step, far less than the distance of two neighbours:
+// rounded to the nearest it would never fall. So both moments are rounded up or down at random, with the
+// right mean. A second moment that is not zero stays so, because the step divides by its root. A step is
+// computed with the moments before they are rounded: the first step is AdamW's. The random numbers follow
+// from the seed and the step.
 #pragma once
 
 #include <torch/optim/adamw.h>
@@ -22,27 +24,27 @@ namespace crumb::qat {
 
 enum class MomentType : std::uint8_t { kBfloat16, kInt8 };
 
-/// One moment of one parameter, as it is kept.
+/// One moment of one parameter, as it is stored.
 struct KeptMoment {
-  at::Tensor codes;  ///< bfloat16, or int8 or uint8; one for each value, in a row
-  at::Tensor most;   ///< float32, of each block; undefined in bfloat16
+  at::Tensor codes;  ///< bfloat16, or int8 or uint8; one a value, one-dimensional
+  at::Tensor most;   ///< float32, one a block; undefined in bfloat16
 
   std::vector<at::Tensor> tensors() const;
 };
 
-/// A moment of zeros.
+/// Returns a moment of zeros.
 KeptMoment zero_moment(MomentType type, std::int64_t values, bool is_signed, at::Device device);
 
-/// float32. `first`, a multiple of 256, and `count` say which values.
+/// Returns `count` values from `first`, a multiple of 256, as float32.
 at::Tensor values_of(const KeptMoment& kept, std::int64_t first, std::int64_t count);
 
-/// Puts float32 values there, rounded by `noise`, as many numbers, each a whole one from 0 to 65535, int32. Of a moment that has no sign
-/// values are at least 0.
+/// Stores float32 values from `first` on, rounded by `noise`: as many int32 numbers, each from 0 to 65535.
+/// The values of an unsigned moment are at least 0.
 void keep(KeptMoment& kept, std::int64_t first, const at::Tensor& values, const at::Tensor& noise);
 
 class ShortAdamW : public torch::optim::Optimizer {
  public:
-  /// `groups` with AdamWOptions (amsgrad is refused); parameters float32.
+  /// `groups` have AdamWOptions (amsgrad is refused); parameters are float32.
   ShortAdamW(std::vector<torch::optim::OptimizerParamGroup> groups,
              const torch::optim::AdamWOptions& defaults, MomentType type, std::uint64_t seed);
 
@@ -62,7 +64,7 @@ class ShortAdamW : public torch::optim::Optimizer {
   MomentType type_;
   std::uint64_t seed_;
   std::int64_t steps_ = 0;
-  std::vector<std::vector<Moments>> moments_;  ///< by group and parameter
+  std::vector<std::vector<Moments>> moments_;  ///< indexed by group and parameter
   at::Tensor noise_;
 };
 

@@ -27,7 +27,7 @@ using graph::GradientWish;
 using graph::Graph;
 using libtorch::TypedTensor;
 
-/// LibTorch on one thread, as long as this lives.
+/// Keeps LibTorch on one thread while it lives.
 class OneThread {
  public:
   OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
@@ -39,7 +39,7 @@ class OneThread {
   const int before_;
 };
 
-/// Adds a leaf's gradient, squared, to a sum as soon as it is whole, and drops it.
+/// Adds a leaf's squared gradient to a sum as soon as it is complete, and drops it.
 class SquareSum final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit SquareSum(at::Tensor sum) : sum_(std::move(sum)) {}

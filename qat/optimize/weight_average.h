@@ -1,4 +1,5 @@
-// The exponential moving average of a module's parameters, which at low bits scores better than the last step.
+// The exponential moving average of a module's parameters, which at low bits scores better than the
+// parameters of the last step.
 //
 //   qat::WeightAverage average(network);
 //   for (...) { ...; optimizer.step(); average.update(); }
@@ -17,14 +18,14 @@ namespace crumb::qat {
 
 class WeightAverage {
  public:
-  /// Starts from the parameters of now. `decay` in [0, 1): the share of the old average that stays in a step; the first
-  /// steps keep less, min(decay, (1 + n) / (10 + n)) in step n. Throws Error for other decays. The module must outlive
-  /// this; its parameters may move to another device.
+  /// Starts from the current parameters. `decay` in [0, 1): the share of the old average that stays in a
+  /// step; the first steps keep less, min(decay, (1 + n) / (10 + n)) in step n. Throws Error for other
+  /// decays. The module must outlive this; its parameters may move to another device.
   explicit WeightAverage(torch::nn::Module& module, double decay = 0.999);
 
   void update();  ///< after each of the optimizer's steps
 
-  /// The averages stand in the module as long as it lives; then the parameters are back.
+  /// While it lives, the module has the averages; after that, its own parameters.
   class Use {
    public:
     ~Use();
@@ -41,7 +42,8 @@ class WeightAverage {
   const std::vector<at::Tensor>& averages() const { return averages_; }  ///< in the order of parameters()
   std::int64_t steps() const { return steps_; }
 
-  /// Goes on from averages of the same parameters behind so many steps. Throws Error where their shapes differ.
+  /// Continues from averages of the same parameters after `steps` steps. Throws Error where their shapes
+  /// differ.
   void restore(const std::vector<at::Tensor>& averages, std::int64_t steps);
 
  private:
