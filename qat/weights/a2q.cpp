@@ -22,9 +22,9 @@ namespace {
 
 constexpr double kLeastNorm = 1e-10;
 constexpr double kLn2 = 0.693147180559945309417;
-constexpr std::size_t kPiece = 1 << 15;   // of a row at a time, so that sums of codes fit the loops' lanes
+constexpr std::size_t kPiece = 1 << 15;   // columns at a time, so that sums of codes fit the loops' lanes
 constexpr std::int64_t kGrain = 1 << 14;  // weights that a thread takes at a time
-constexpr std::int64_t kNormFields = 4;   // that the backward pass needs again
+constexpr std::int64_t kNormFields = 4;   // numbers that the backward pass needs again
 
 at::Tensor on_cpu(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.detach().to(at::kCPU, type).contiguous();
@@ -48,7 +48,7 @@ struct Pieces {
   }
 };
 
-/// What the norm of a register's weights is, and how far the weights are scaled.
+/// The norm of a register's weights, and the factor that scales the weights.
 struct Norm {
   double mean = 0, norm = kLeastNorm, factor = 0;  ///< factor: c
   double free = 0;                                 ///< 2^t where 2^t / s, not the budget, decides; else 0
@@ -101,7 +101,7 @@ struct Operands {
   }
 };
 
-/// Exact integers: codes moved into the register where they do not fit it. How many steps that took.
+/// Moves codes, in exact integers, until they fit the register. Returns the number of steps.
 std::int64_t repaired(const Operands& operands, const Piece& piece, const Norm& norm,
                       std::span<const float> weights, std::span<float> values) {
   const float scale = operands.scale_of(piece.row);
@@ -123,11 +123,11 @@ std::int64_t repaired(const Operands& operands, const Piece& piece, const Norm& 
   }
 }
 
-/// The values of a register's weights, repaired; how many steps that took.
+/// Computes the values of a register's weights, repaired. Returns the number of repair's steps.
 std::int64_t quantize_piece(const Operands& operands, const Piece& piece, const Norm& norm,
                             std::span<const float> weights, std::span<float> values) {
   const int most = (1 << (operands.settings.weight_bits - 1)) - 1;
-  const double pre = norm.norm / norm.factor;  // as a2q_codes_ref divides
+  const double pre = norm.norm / norm.factor;  // divided as in a2q_codes_ref
   SignedSums sums;
   for (std::size_t first = 0; first < weights.size(); first += kPiece) {
     const std::size_t count = std::min(kPiece, weights.size() - first);
@@ -138,7 +138,7 @@ std::int64_t quantize_piece(const Operands& operands, const Piece& piece, const 
   }
   const IntegerRange range = operands.settings.input.with_zero();
   const std::int64_t start = bias_of(operands.bias, piece);
-  // Codes are at most 2^7 and inputs at most 2^32: no overflow for rows below 2^23; repair_row checks the others.
+  // Codes are at most 2^7 and inputs at most 2^32: no overflow for rows below 2^23; repair_row checks others.
   const WorstSums worst{
       .max = std::max<std::int64_t>(start, 0) + sums.positive * range.high + sums.negative * range.low,
       .min = std::min<std::int64_t>(start, 0) + sums.positive * range.low + sums.negative * range.high};
@@ -146,7 +146,7 @@ std::int64_t quantize_piece(const Operands& operands, const Piece& piece, const 
   return repaired(operands, piece, norm, weights, values);
 }
 
-/// Of a register's numbers those that are not pruned, side by side, and back.
+/// Gathers those of a register's numbers that are not pruned, and scatters them back.
 class Kept {
  public:
   Kept(const at::Tensor& mask, std::int64_t first, std::int64_t count)
@@ -162,7 +162,7 @@ class Kept {
     return packed;
   }
 
-  /// f(room for as many numbers as are kept); what is pruned becomes 0.
+  /// Calls f with room for as many numbers as are kept; pruned ones become 0.
   template <class Function>
   void unpacked(float* numbers, std::size_t kept, const Function& f) {
     if (!mask_) return f(std::span(numbers, count_));
@@ -175,10 +175,10 @@ class Kept {
  private:
   const bool* mask_;
   std::size_t count_;
-  std::list<std::vector<float>> packed_;  // what packed() gave
+  std::list<std::vector<float>> packed_;  // the results of packed()
 };
 
-/// f(index) for the registers, on LibTorch's threads.
+/// Calls f(index) for the registers, on LibTorch's threads.
 template <class Function>
 void for_pieces(std::int64_t count, const Pieces& pieces, const Function& f) {
   const std::int64_t at_once = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, pieces.tile));

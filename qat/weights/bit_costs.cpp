@@ -10,7 +10,7 @@
 namespace crumb::qat {
 
 BopsByWeight bops_by_weight(const graph::Graph& graph, const std::set<std::string>& weights) {
-  std::map<std::string, std::string> weight_of;  // by name of node
+  std::map<std::string, std::string> weight_of;  // by the node's name
   for (const graph::Node& node : graph.nodes) {
     for (const std::string& input : node.inputs) {
       if (!weights.contains(input)) continue;

@@ -13,9 +13,9 @@
 namespace crumb::qat {
 namespace {
 
-constexpr double kMemory = 0.95;  // of the moving average
+constexpr double kMemory = 0.95;  // decay of the moving average
 
-/// The largest magnitude of the grid, which stands for the clip.
+/// Returns the largest magnitude of the grid, which the clip maps to.
 double largest(const QuantSpec& spec) { return spec.number->largest_value(spec.range); }
 
 }  // namespace
@@ -77,7 +77,7 @@ at::Tensor BitsQuantizer::slope(const at::Tensor& latent, const at::Tensor& made
   at::Tensor s = scale().detach().to(x.device());
   shape[0] = s.numel();
   s = s.view(shape);
-  // Over s: of the largest magnitude, and so, negative, of s itself. y - x is (q - w / s) s.
+  // d/dn over s: of the largest magnitude, and, negative, of s itself. y - x is (q - w / s) s.
   const double growth = std::numbers::ln2 * std::exp2(width() - 1), k = -growth / largest(now);
   const double low = now.number->least_code(now.range), high = now.number->greatest_code(now.range);
   const at::Tensor above =
@@ -88,7 +88,7 @@ at::Tensor BitsQuantizer::slope(const at::Tensor& latent, const at::Tensor& made
 at::Tensor BitsQuantizer::quantized(const at::Tensor& latent) {
   const at::Tensor made = fake_quantize(latent, scale(), std::nullopt, spec());
   if (!at::GradMode::is_enabled() || !bits_.requires_grad() || is_fixed()) return made;
-  // Zero in the forward pass, and the slope in the backward.
+  // Zero in the forward pass; gives the slope in the backward pass.
   const at::Tensor bits = bits_.view_as(bits_);
   bits.register_hook([pressure = pressure_](const at::Tensor& gradient) {
     const torch::NoGradGuard no_gradients;

@@ -13,8 +13,9 @@
 namespace crumb::qat {
 namespace {
 
-constexpr double kAscent = 4;  // of the multiplier, for a mean bit over the budget all the time
-constexpr double kGain = 4;    // squared error of a bit less
+constexpr double kAscent = 4;  // rise of the multiplier for one mean bit over the budget during all of the
+                               // training
+constexpr double kGain = 4;    // factor of the squared error for one bit less
 
 std::string plain_number(double value) {
   char text[64];
@@ -22,7 +23,7 @@ std::string plain_number(double value) {
   return text;
 }
 
-/// Of a weight's packed codes.
+/// Returns the bytes of a weight's packed codes.
 std::uint64_t bytes_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape) {
   const std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
   return encoded_layout(spec.encoding(sizes), sizes).take().codes_bytes;
@@ -178,7 +179,7 @@ void BitsLearner::fix() {
   }
   const auto found = assign(items, limit());
   if (!found)
-    throw Error("learned_bits: the least widths pass the budget");  // start() has seen that they do not
+    throw Error("learned_bits: the least widths pass the budget");  // cannot be: start() checked them
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (members_[i].quantizer) members_[i].quantizer->fix(budget_.least + static_cast<int>(found->choice[i]));
   }

@@ -1,14 +1,16 @@
-// Widths of weights that are learned together under one budget.
+// Learns the widths of weights together, under one budget.
 //
-// While they are learned, penalty() adds  price * c  to the loss: c is by how much the widths of now are over the budget,
-// in mean bits (each weight counts by what a bit of it costs), and its price is  S max(0, m + c). S is the sum of all
-// weights' pressures (BitsQuantizer::pressure()): the price has the loss's own scale, whatever the loss is. m rises with
-// what is over the budget, and falls with what is left of it (the multiplier of an augmented Lagrangian, moved by dual
-// ascent), so that where widths rest a bit less saves as much for each unit of cost in every weight.
+// While widths are learned, penalty() adds  price * c  to the loss. c is by how much the current widths are
+// over the budget, in mean bits (each weight counts by what a bit of it costs). The price is  S max(0, m +
+// c). S is the sum of all weights' pressures (BitsQuantizer::pressure()), which gives the price the loss's
+// own scale, whatever the loss is. m rises with the excess over the budget and falls with what is left of it
+// (the multiplier of an augmented Lagrangian, moved by dual ascent), so that where widths come to rest, one
+// bit less saves as much for each unit of cost in every weight.
 //
-// When half of the training is done widths are fixed as whole numbers, within the budget: of all choices that keep to it
-// the one that loses least (quant/budget/assignment.h), where a weight of real-valued width b is taken to lose
-// (cost of a bit) * 4^(b - n) at n bits: a bit less is four times the squared error, and at rest losses are as costs.
+// When half of the training is done widths are fixed as whole numbers, within the budget: by the choice, of
+// all that keep to the budget, that loses least (quant/budget/assignment.h). A weight of real-valued width b
+// is taken to lose (cost of a bit) * 4^(b - n) at n bits: one bit less is four times the squared error, and
+// at rest losses are proportional to costs.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -27,30 +29,31 @@ namespace crumb::qat {
 
 class BitsLearner : public torch::nn::Module {
  public:
-  static constexpr double kShare = 0.5;  ///< of the training: then widths are fixed
+  static constexpr double kShare = 0.5;  ///< share of the training after which widths are fixed
 
   explicit BitsLearner(const BitBudget& budget);
 
   const BitBudget& budget() const { return budget_; }
 
-  /// One that learns its width; null where the weight's is given.
+  /// Returns a quantizer that learns its width; null where the weight's width is given.
   std::shared_ptr<WeightQuantizer> quantizer_for(const graph::PlannedConstant& weight) const;
 
-  /// A quantized weight, output channels first. Its width is learned where the quantizer is one of quantizer_for().
-  /// `bops_per_bit`: where the budget is in bit operations.
+  /// Adds a quantized weight, output channels first. Its width is learned where the quantizer is from
+  /// quantizer_for(). `bops_per_bit`: where the budget is in bit operations.
   void add(const std::string& name, const QuantSpec& spec, const std::vector<std::int64_t>& shape,
            const std::shared_ptr<WeightQuantizer>& quantizer, std::uint64_t bops_per_bit);
 
-  /// What costs whatever the widths are.
+  /// Adds a cost that does not depend on widths.
   void add_cost(double cost) { rest_ += cost; }
 
-  /// When all are there. Throws Error where no width is learned, and where the least widths pass the budget.
+  /// Starts when all weights are added. Throws Error where no width is learned, and where the least widths
+  /// pass the budget.
   void start();
 
-  /// Undefined where widths are fixed.
+  /// Returns the penalty; undefined where widths are fixed.
   at::Tensor penalty() const;
 
-  /// Before every step, with the share of the training that is done.
+  /// Call it before every step, with the share of the training that is done.
   void advance(double progress);
 
   bool is_fixed() const;
@@ -61,9 +64,9 @@ class BitsLearner : public torch::nn::Module {
   struct Member {
     std::string name;
     std::int64_t weights = 0;
-    std::shared_ptr<BitsQuantizer> quantizer;  ///< null: the width stays
-    int bits = 0;                              ///< where it stays
-    std::vector<std::uint64_t> costs;          ///< of each width, or one
+    std::shared_ptr<BitsQuantizer> quantizer;  ///< null: the width is given
+    int bits = 0;                              ///< the width, where it is given
+    std::vector<std::uint64_t> costs;          ///< one for each width, or one
     double slope() const;                      ///< cost of a bit
   };
 
@@ -71,7 +74,7 @@ class BitsLearner : public torch::nn::Module {
   double in_unit(double cost) const;
   std::string amount_text(double cost) const;
   std::uint64_t least_cost() const;
-  double slope() const;   ///< of all
+  double slope() const;   ///< sum over the members
   double excess() const;  ///< in mean bits
   void fix();
 
@@ -82,7 +85,8 @@ class BitsLearner : public torch::nn::Module {
   at::Tensor multiplier_, progress_;  ///< float64 [1]
 };
 
-/// Null where the recipe has no budget. Throws usage Error where a rule wants widths learned without one.
+/// Returns null where the recipe has no budget. Throws usage Error where a rule asks for learned widths
+/// without a budget.
 std::shared_ptr<BitsLearner> make_bits_learner(const Recipe& recipe, const graph::QuantPlan& plan);
 
 }  // namespace crumb::qat

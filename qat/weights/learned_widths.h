@@ -10,9 +10,9 @@ namespace crumb::qat {
 
 /// The width of one quantized weight.
 struct LayerWidth {
-  std::string name;  ///< of the weight
+  std::string name;  ///< the weight's name
   std::int64_t weights = 0;
-  int bits = 0;                   ///< of now, or of its spec
+  int bits = 0;                   ///< as it is now, or as its spec says
   std::optional<double> learned;  ///< as a real number, before it is fixed; none where the width was given
 };
 

@@ -8,11 +8,11 @@
 namespace crumb::qat {
 namespace {
 
-constexpr double kPruningPart = 0.5;  // of the training; the rest is for the weights that are left
+constexpr double kPruningPart = 0.5;  // of the training; in the rest the remaining weights recover
 constexpr double kRounding = 1e-12;   // so that 0.29 of 100 are 29
 
 struct Candidate {
-  float magnitude;  ///< -1: gone already
+  float magnitude;  ///< -1: pruned already
   std::size_t layer, index;
 };
 
@@ -20,7 +20,7 @@ bool goes_first(const Candidate& one, const Candidate& other) {
   return std::tie(one.magnitude, one.layer, one.index) < std::tie(other.magnitude, other.layer, other.index);
 }
 
-/// The `most` weights of a layer that may go, those of least magnitude.
+/// Returns the `most` weights of a layer of least magnitude among those that may be pruned.
 std::vector<Candidate> candidates_of(const PruneLayer& layer, std::size_t number, std::size_t most) {
   std::vector<Candidate> all;
   all.reserve(layer.weights.size());

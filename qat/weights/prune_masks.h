@@ -1,7 +1,8 @@
-// Which weights go when a network is pruned: those of least magnitude. Plain numbers, free of LibTorch.
+// Which weights are pruned: those of least magnitude. Plain numbers, free of LibTorch.
 //
-// Counts are exact and never more than the share that was asked for. Of equal magnitudes the earlier layer's go first,
-// and in a layer those that stand first. What is gone stays gone: masks of a larger share contain those of a smaller.
+// Counts are exact and never more than the share that was asked for. Of equal magnitudes those of the earlier
+// layer go first, and within a layer those of the lower index. Pruned weights stay pruned: masks of a larger
+// share contain those of a smaller one.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +12,21 @@ namespace crumb::qat {
 
 struct PruneLayer {
   std::span<const float> weights;  ///< finite
-  std::span<bool> kept;            ///< as many; false where a weight is gone
+  std::span<bool> kept;            ///< as many; false where a weight is pruned
 };
 
-/// How many of `count` a share of them is, rounded down.
+/// Returns how many of `count` a share of them is, rounded down.
 std::size_t share_of(double share, std::size_t count);
 
-/// Takes weights until this share of the layer is gone. `kept` is changed.
+/// Prunes weights until this share of the layer is gone. Changes `kept`.
 void prune_layer(const PruneLayer& layer, double share);
 
-/// Takes weights until this share of all layers together is gone, or until each layer is down to `floor` of its own
-/// weights (rounded up).
+/// Prunes weights until this share of all layers together is gone, or until each layer is down to `floor` of
+/// its own weights (rounded up).
 void prune_global(std::span<const PruneLayer> layers, double share, double floor);
 
-/// The steps of a schedule that are due: 1 at the beginning, all of them when half of the training is done, so
-/// that the learning rate is high enough still for the weights that are left to make up for the last.
+/// Returns how many steps of a schedule are due: 1 at the beginning, all of them when half of the training is
+/// done. Then the learning rate is still high enough for the remaining weights to make up for the last step.
 /// progress: from 0 to 1.
 int prune_steps_due(double progress, int steps);
 

@@ -13,7 +13,7 @@
 namespace crumb::qat {
 namespace {
 
-/// Whether a weight of zero reads as exactly zero.
+/// Whether the grid has a value of exactly zero.
 bool has_zero(const QuantSpec& spec) {
   if (spec.number->learned || spec.zero == ZeroPoint::kFloat) return false;
   if (spec.zero == ZeroPoint::kInteger) return true;
@@ -38,7 +38,7 @@ std::optional<double> pruned_share(const std::vector<PrunedLayer>& layers) {
   return all == 0 ? 0 : static_cast<double>(gone) / static_cast<double>(all);
 }
 
-/// Weights whose goals are equal.
+/// The weights whose goals are equal.
 class PruneGroup : public torch::nn::Module {
  public:
   explicit PruneGroup(const PruneGoal& goal)
@@ -106,7 +106,7 @@ class PruneGroup : public torch::nn::Module {
     std::vector<Rewound> rewound;
   };
 
-  /// Until this share is gone.
+  /// Prunes until this share is gone.
   void take(double share) {
     std::vector<at::Tensor> weights, masks;
     std::vector<PruneLayer> layers;
@@ -130,7 +130,7 @@ class PruneGroup : public torch::nn::Module {
   }
 
   PruneGoal goal_;
-  at::Tensor done_;  ///< steps of the schedule
+  at::Tensor done_;  ///< number of the schedule's steps that are done
   std::vector<Member> members_;
 };
 

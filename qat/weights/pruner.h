@@ -1,7 +1,8 @@
-// Pruning while a network trains ("Ps and Qs", arXiv:2102.11289): masks of weights, and the schedule by which they grow.
+// Prunes while a network trains ("Ps and Qs", arXiv:2102.11289): masks of weights, and the schedule by which
+// they grow.
 //
-// Masks are buffers, so that they are saved, loaded and moved with the quantizers. Where a mask is false a weight reads
-// as zero and gets no gradient; the parameter behind it keeps its value.
+// Masks are buffers, so that they are saved, loaded and moved with the quantizers. Where a mask is false the
+// weight counts as zero and gets no gradient; its parameter keeps its value.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,21 +20,21 @@
 
 namespace crumb::qat {
 
-/// What became of one weight's elements.
+/// How many of one weight's elements are pruned.
 struct PrunedLayer {
   std::string name;
   std::int64_t weights = 0, pruned = 0;
 };
 
-/// What is to be pruned.
+/// A parameter that is to be pruned.
 struct PrunedParameter {
   std::string name;
   at::Tensor latent;
   std::vector<std::int64_t> to_rows, to_value;  ///< permutations: output channels to axis 0, and back
-  std::shared_ptr<WeightQuantizer> quantizer;   ///< is told of the mask; null: the weight stays as it is
+  std::shared_ptr<WeightQuantizer> quantizer;   ///< gets the mask; null: the weight is not quantized
 };
 
-/// Of all elements together; none where there are no layers.
+/// Returns the share of all elements together; none where there are no layers.
 std::optional<double> pruned_share(const std::vector<PrunedLayer>& layers);
 
 class PruneGroup;
@@ -42,17 +43,18 @@ class Pruner : public torch::nn::Module {
  public:
   Pruner() : torch::nn::Module("pruning") {}
 
-  /// Throws Error where the weight's grid cannot say zero.
+  /// Throws Error where the weight's grid has no zero.
   void add(PrunedParameter weight, const PruneGoal& goal, const SpecOrKeep& spec);
 
   bool empty() const { return weights_.empty(); }
   const std::vector<std::string>& names() const { return order_; }
 
-  /// The parameter with zeros where it is pruned, differentiable; as it is where it is none that is pruned.
+  /// Returns the parameter with zeros where it is pruned, differentiable; as it is where it is not to be
+  /// pruned.
   at::Tensor masked(const std::string& name, const at::Tensor& latent) const;
 
-  /// Brings the masks to where they are due; `progress`: the share of the training that is done. Nothing happens at a
-  /// step that was taken before. Throws Error where a weight is inf or NaN.
+  /// Prunes as much as is due at `progress`, the share of the training that is done. Does nothing where this
+  /// step was taken already. Throws Error where a weight is inf or NaN.
   void prune(double progress);
 
   std::vector<PrunedLayer> layers() const;
@@ -62,7 +64,7 @@ class Pruner : public torch::nn::Module {
     std::shared_ptr<PruneGroup> group;
     std::size_t index = 0;  ///< in it
   };
-  std::vector<std::shared_ptr<PruneGroup>> groups_;  ///< by goal: those that share a threshold
+  std::vector<std::shared_ptr<PruneGroup>> groups_;  ///< by goal: the weights of a group share a threshold
   std::map<std::string, Weight> weights_;
   std::vector<std::string> order_;
 };

@@ -19,7 +19,8 @@ double lsq_factor(const QuantSpec& spec, std::int64_t values) {
 
 namespace {
 
-/// What stored_scale gives, where the scales lie, for formats that LibTorch has; else undefined.
+/// Computes what stored_scale gives on the scales' own device, for formats that LibTorch has; else returns
+/// undefined.
 at::Tensor rounded_there(const QuantSpec& spec, const at::Tensor& scales) {
   const auto as = [&](at::ScalarType type, double least, double most) {
     return scales.to(at::kFloat).clamp(least, most).to(type).to(at::kFloat);

@@ -1,5 +1,6 @@
-// The weights that a recipe wants quantized or pruned while they train, and what they share: masks, a budget of widths,
-// a penalty. qat::Network and qat::Hooks have one each; where weights lie and who reads them is theirs to know.
+// The weights that a recipe quantizes or prunes while they train, and what they share: masks, a budget of
+// widths, a penalty. qat::Network and qat::Hooks have one each, and know where weights are stored and who
+// reads them.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -25,27 +26,29 @@ namespace crumb::qat {
 struct TrainedWeight {
   std::string name;
   std::vector<std::int64_t> to_rows, to_value;  ///< permutations: output channels to axis 0, and back
-  std::shared_ptr<WeightQuantizer> quantizer;   ///< null: it is pruned alone
-  AccumulatorQuantizer* constrained = nullptr;  ///< the quantizer, where it keeps an accumulator
+  std::shared_ptr<WeightQuantizer> quantizer;   ///< null: the weight is only pruned
+  AccumulatorQuantizer* constrained = nullptr;  ///< the quantizer, where it constrains an accumulator
 };
 
 class TrainedWeights {
  public:
-  /// Quantizers, masks and widths become submodules of `quantizers`. Throws as make_bits_learner() does.
+  /// Registers quantizers, masks and widths as submodules of `quantizers`. Throws as make_bits_learner()
+  /// does.
   TrainedWeights(const Recipe& recipe, const graph::QuantPlan& plan,
                  std::shared_ptr<torch::nn::Module> quantizers);
 
-  /// A weight with a spec, a goal of pruning, or both. `latent` is the parameter as it lies; its quantizer gets parameters
-  /// of the right shapes, and is started once more when training begins. Throws Error where the plan does not fit it.
+  /// Adds a weight with a spec, a goal of pruning, or both. `latent` is the parameter as it is stored. Its
+  /// quantizer gets parameters of the right shapes; start it again when training begins. Throws Error where
+  /// the plan does not fit the weight.
   TrainedWeight add(const graph::PlannedConstant& planned, const at::Tensor& latent, std::size_t output_axis,
                     const std::optional<AccumulatorConstraint>& constraint);
 
-  /// When all are there. `bops` where counts_bops(). Throws as BitsLearner::start() does.
+  /// Call it when all weights are added. `bops` where counts_bops(). Throws as BitsLearner::start() does.
   void finish(const BopsByWeight& bops = {});
 
   bool counts_bops() const { return bits_ && bits_->budget().bops > 0; }
 
-  /// With zeros where it is pruned.
+  /// Returns the parameter with zeros where it is pruned.
   at::Tensor masked(const std::string& name, const at::Tensor& latent) const {
     return pruner_->masked(name, latent);
   }
@@ -55,11 +58,11 @@ class TrainedWeights {
   }
   const std::vector<std::string>& pruned_names() const { return pruner_->names(); }
 
-  /// Before every step, with the share of the training that is done.
+  /// Call it before every step, with the share of the training that is done.
   void prune(double progress) { pruner_->prune(progress); }
   void advance(double progress);
 
-  /// Of accumulators, times lambda, and of widths; 0 where there is neither.
+  /// Returns the penalty of accumulators, times lambda, plus that of widths; 0 where there is neither.
   at::Tensor penalty(double lambda) const;
 
   std::vector<PrunedLayer> pruned() const { return pruner_->layers(); }
@@ -67,7 +70,7 @@ class TrainedWeights {
   bool learns_widths() const { return bits_ && !bits_->is_fixed(); }
   void throw_while_widths_are_learned() const;
 
-  /// `scales`: those besides the quantizers' own parameters.
+  /// `scales`: those in addition to the quantizers' own parameters.
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(std::vector<at::Tensor> weights,
                                                                   std::vector<at::Tensor> others,
                                                                   std::vector<at::Tensor> scales,
@@ -77,7 +80,7 @@ class TrainedWeights {
   struct Quantized {
     TrainedWeight weight;
     QuantSpec spec;
-    std::vector<std::int64_t> shape;  ///< of its rows
+    std::vector<std::int64_t> shape;  ///< that of its rows
   };
   std::shared_ptr<torch::nn::Module> quantizers_;
   std::shared_ptr<Pruner> pruner_ = std::make_shared<Pruner>();

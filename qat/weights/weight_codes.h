@@ -1,5 +1,5 @@
-// What weight quantizers share: LibTorch's tensors as quant/ has them, codes of a weight whose scales are known,
-// parameters that keep their handles.
+// What weight quantizers share: LibTorch's tensors as quant/ takes them, codes of a weight whose scales are
+// known, parameters that keep their handles.
 #pragma once
 
 #include <ATen/Parallel.h>

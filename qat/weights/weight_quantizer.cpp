@@ -14,7 +14,7 @@
 namespace crumb::qat {
 namespace {
 
-/// Of each block, as a parameter has them: a block of zeros has what it would take to say 1.
+/// Returns the scale of each block, in the parameter's shape; 1 for a block of zeros.
 at::Tensor scales_in(const QuantizedTensor& codes, const at::Tensor& parameter) {
   const RowDecoder decoder(codes.view());
   const at::Tensor scales = at::empty({parameter.numel()}, at::kFloat);
@@ -25,7 +25,8 @@ at::Tensor scales_in(const QuantizedTensor& codes, const at::Tensor& parameter) 
   return scales.view(parameter.sizes());
 }
 
-/// combine(x, scales), each element with its block's. Where blocks divide the matrix nothing as large as it is made of the scales.
+/// Returns combine(x, scales), each element with its block's scale. Where blocks divide the matrix, scales
+/// are not expanded to its size.
 template <class Combine>
 at::Tensor by_blocks(const QuantSpec& spec, const at::Tensor& x, const at::Tensor& scales,
                      const Combine& combine) {
@@ -78,7 +79,7 @@ class MeanQuantizer : public WeightQuantizer {
   }
 
  private:
-  /// Of those that are kept; one number, or one for each row.
+  /// Returns the mean over the weights that are kept; one number, or one for each row.
   at::Tensor mean(const at::Tensor& x) const {
     const std::int64_t rows = spec_.granularity == Granularity::kTensor || x.dim() < 2 ? 1 : x.size(0);
     const at::Tensor sizes = x.reshape({rows, -1});
@@ -96,7 +97,7 @@ class LearnedQuantizer : public WeightQuantizer {
   void start(at::Tensor& latent) override {
     const torch::NoGradGuard no_gradients;
     const FoundScales found = find_scales(latent, spec_);
-    // A block of zeros starts at what it would take to say 1: any positive scale gives zeros.
+    // A block of zeros starts with scale 1: any positive scale gives zeros.
     set_parameter(*this, "scale", scale_,
                   at::where(found.scale > 0, found.scale, at::ones_like(found.scale)));
     if (found.zero_point) set_parameter(*this, "zero_point", zero_point_, *found.zero_point);
@@ -139,7 +140,7 @@ class LearnedQuantizer : public WeightQuantizer {
  private:
   at::Tensor used() const { return used_scales(spec_, scale_, factor_); }
 
-  /// Codes less zero points, under these scales: at scale 1 the values are the grid's own.
+  /// Returns codes less zero points, under these scales: at scale 1 the values are the grid's own.
   at::Tensor levels_of(const at::Tensor& latent, const at::Tensor& scales) const {
     const at::Tensor shares =
         by_blocks(spec_, latent, scales, [](const auto& a, const auto& b) { return a / b; });
@@ -153,7 +154,7 @@ class LearnedQuantizer : public WeightQuantizer {
       buffer = register_buffer(name, values.detach().clone());
   }
 
-  /// Whole where the spec says so, and within the codes.
+  /// Returns the zero point, whole where the spec says so, and within the codes.
   std::optional<at::Tensor> zero() const {
     if (!zero_point_.defined()) return std::nullopt;
     return used_zero_points(spec_, zero_point_);
@@ -161,9 +162,10 @@ class LearnedQuantizer : public WeightQuantizer {
 
   QuantSpec spec_;
   at::Tensor scale_, zero_point_;
-  at::Tensor levels_;  ///< code less zero point, of each weight; undefined: codes follow from latent
-  /// By which codes follow from latent; undefined: the scale that learns. A start on the grid itself has no rounding errors, of
-  /// which LSQ's gradient of a scale is made: there a scale would move by noise alone.
+  at::Tensor levels_;  ///< one code less zero point for each weight; undefined: codes follow from latent
+  /// The scale by which codes follow from latent; undefined: the scale that learns. Where training starts on
+  /// the grid itself there are no rounding errors, of which LSQ's gradient of a scale consists: such a scale
+  /// would move by noise alone.
   at::Tensor grid_scale_;
   double factor_ = 1;
 };

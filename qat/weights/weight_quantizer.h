@@ -1,16 +1,16 @@
-// How one weight reads as quantized while it trains, and the codes that come of it. Free of graphs and files.
+// Quantizes one weight while it trains, and gives its codes at the end. Free of graphs and files.
 //
-//   statistics   scales searched anew in every forward pass, as the spec says (absmax, mse, ...): block formats (MX,
-//                NVFP4) and palettes always
-//   learned      LSQ (arXiv:1902.08153): scales are parameters, started by the spec's search, their gradient times
-//                1 / sqrt(N Qp), N values a scale, Qp the largest code. On half-integer grids that is ParetoQ's stretched
-//                elastic quantizer (arXiv:2502.02631), on binary its elastic one
-//   weight_norm  the spec's grid on g w / ||w||_2, g and the scale learned in log2 (Salimans & Kingma, 1602.07868)
+//   statistics   scales searched anew in every forward pass, as the spec says (absmax, mse, ...): block
+//                formats (MX, NVFP4) and palettes always
+//   learned      LSQ (arXiv:1902.08153): scales are parameters, started by the spec's search, their gradient
+//                times 1 / sqrt(N Qp), N values a scale, Qp the largest code. On half-integer grids that is
+//                ParetoQ's stretched elastic quantizer (arXiv:2502.02631), on binary its elastic one
+//   weight_norm  the spec's grid on g w / ||w||_2, g and the scale learned in log2 (arXiv:1602.07868)
 //   mean         BitNet b1.58 (arXiv:2402.17764): scale = mean |w|, a statistic
 //   (learned widths: qat/weights/bits_quantizer.h)
 //   A2Q, A2Q+    qat/weights/a2q.h: weights, norms and scales are three parameters
 //
-// Weights come with the output channels on axis 0, as quant/ has them.
+// Weights have the output channels on axis 0, as in quant/.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -29,40 +29,43 @@ namespace crumb::qat {
 
 class WeightQuantizer : public torch::nn::Module {
  public:
-  /// Sets the parameters from a weight: once, before the first forward pass. `latent` itself may be changed (A2Q's
-  /// projection): it is the tensor that the optimizer has.
+  /// Sets the parameters from a weight: once, before the first forward pass. May change `latent` itself
+  /// (A2Q's projection): it is the tensor that the optimizer has.
   virtual void start(at::Tensor& latent) = 0;
 
-  /// Where scales and zero points are parameters, those of these codes, which latent is the values of, instead of those that
-  /// start() found. Codes follow from latent under these scales from now on, and a learned scale only multiplies what they
-  /// say: its gradient is that of fixed codes. After start(). Precondition: codes of the spec.
+  /// Where scales and zero points are parameters, replaces those that start() found by those of these codes,
+  /// whose values latent has. From now on codes follow from latent under these scales, and a learned scale
+  /// only multiplies their values: its gradient is that of fixed codes. After start(). Precondition: the
+  /// codes are of the spec.
   virtual void take_scales(const QuantizedTensor&) {}
 
-  /// Codes stay from now on as they are for this latent, which is not read any more; scales still learn (EfficientQAT's second
-  /// stage, arXiv:2407.11062). After start(). False, and nothing changes, where scales are no parameters.
+  /// Fixes the codes as they are for this latent, which is not read any more; scales still learn
+  /// (EfficientQAT's second stage, arXiv:2407.11062). After start(). Returns false and changes nothing where
+  /// scales are no parameters.
   virtual bool fix_codes(const at::Tensor&) { return false; }
 
-  /// The weight as quantized, of latent's shape, float32, differentiable. After start().
+  /// Returns the weight as quantized, of latent's shape, float32, differentiable. After start().
   virtual at::Tensor quantized(const at::Tensor& latent) = 0;
 
-  /// The same values as codes. No gradients.
+  /// Returns the same values as codes. No gradients.
   virtual QuantizedTensor freeze(const at::Tensor& latent) = 0;
 
-  /// One effective scale for each output channel (or one for all) as quantized() uses it now: what a bias at
-  /// scale_in * scale_weight is quantized with. float32, without gradient.
+  /// Returns one effective scale for each output channel (or one for all) as quantized() now uses it: a bias
+  /// at scale_in * scale_weight is quantized with it. float32, without gradient.
   virtual at::Tensor scales(const at::Tensor& latent) = 0;
 
-  /// Weights that are pruned come as zeros; of latent's shape, bool, false for those. Kept by handle: it may change.
+  /// Takes a mask of latent's shape, bool, false for pruned weights, which are passed as zeros. Kept by
+  /// handle: it may change.
   void set_kept(const at::Tensor& kept) { kept_ = kept; }
 
-  /// Of accumulators; an undefined tensor where there is none.
+  /// Returns the penalty of an accumulator; an undefined tensor where there is none.
   virtual at::Tensor penalty() const { return {}; }
 
-  /// Whether pruning that rewinds puts this parameter back.
+  /// Whether this parameter goes back to its first values when pruning rewinds.
   virtual bool rewinds(const std::string&) const { return true; }
 
  protected:
-  at::Tensor kept_;  ///< undefined: all are
+  at::Tensor kept_;  ///< undefined: no weight is pruned
 };
 
 /// A layer's accumulator, as A2Q needs to know it.
@@ -71,14 +74,15 @@ struct AccumulatorConstraint {
   IntegerRange input;
 };
 
-/// Throws Error where the method does not fit the spec: `what` names the weight.
+/// Throws Error where the method does not fit the spec; `what` names the weight.
 std::shared_ptr<WeightQuantizer> make_weight_quantizer(const QuantSpec& spec, WeightScales scales,
                                                        const std::string& what);
 
-/// An A2Q quantizer also says how far repair had to go, and takes biases that start the sum.
+/// An A2Q quantizer also reports how far repair had to go, and takes biases that start the sum.
 class AccumulatorQuantizer : public WeightQuantizer {
  public:
-  /// Throws Error where the spec is no signed narrow integer grid with a scale for each channel or tensor.
+  /// Throws Error unless the spec is a signed narrow integer grid with a scale for each channel or for the
+  /// tensor.
   AccumulatorQuantizer(const QuantSpec& spec, const AccumulatorConstraint& constraint,
                        const std::string& what);
 
@@ -88,10 +92,10 @@ class AccumulatorQuantizer : public WeightQuantizer {
   at::Tensor scales(const at::Tensor& latent) override;
   at::Tensor penalty() const override;
 
-  /// Codes of a bias, one a row, that are added into the same register; none to take them out again.
+  /// Takes codes of a bias, one a row, that are added into the same register; none removes them.
   void set_bias(std::vector<std::int64_t> codes) { bias_ = std::move(codes); }
 
-  /// Another range of the input, as when calibration finds its zero point.
+  /// Takes another range of the input, as when calibration finds its zero point.
   void set_input(IntegerRange input);
 
   const AccumulatorConstraint& constraint() const { return constraint_; }

@@ -1,5 +1,6 @@
-// Where modules of LibTorch keep the weights that their forward() reads, beside those that an optimizer has: a member
-// and the registered parameter are two handles to one tensor, so the member can be given another tensor for a while.
+// Where modules of LibTorch keep the weights that their forward() reads, apart from the parameters that an
+// optimizer has: a member and the registered parameter are two handles to one tensor, so the member can be
+// given another tensor for a while.
 //
 //   Linear, Bilinear, Conv1-3d, ConvTranspose1-3d, Embedding    weight
 //   LSTM, GRU, RNN (and their cells)                            weight_ih*, weight_hh*, weight_hr*
@@ -17,16 +18,17 @@
 namespace crumb::qat {
 
 struct WeightSlot {
-  std::string name;              ///< of the parameter, from the root module: "encoder.fc1.weight"
-  std::string layer;             ///< of the module that owns it: "encoder.fc1"
-  std::string op;                ///< what ONNX calls the operator: "Gemm", "Conv", "ConvTranspose", "Gather"
-  std::int64_t output_axis = 0;  ///< along which results differ
+  std::string name;              ///< the parameter's, from the root module: "encoder.fc1.weight"
+  std::string layer;             ///< the module that owns it: "encoder.fc1"
+  std::string op;                ///< ONNX's name of the operator: "Gemm", "Conv", "ConvTranspose", "Gather"
+  std::int64_t output_axis = 0;  ///< the axis of the output channels
   std::int64_t groups = 1;
   at::Tensor latent;                           ///< the registered parameter
   std::function<void(const at::Tensor&)> put;  ///< makes forward() read this tensor; latent puts it back
 };
 
-/// All of them in a tree of modules, as they were registered. A parameter that two modules share comes once for each.
+/// Returns all weights in a tree of modules, in the order of registration. A parameter that two modules share
+/// comes once for each.
 std::vector<WeightSlot> weight_slots(torch::nn::Module& root);
 
 }  // namespace crumb::qat
