@@ -18,7 +18,8 @@ namespace {
 
 using graph::Graph;
 
-/// With everything but the adapter's matrices as buffers, and those in float32.
+/// Returns the graph with everything but the adapter's matrices as buffers; the adapter's matrices are
+/// float32.
 Graph trainable(Graph graph, const std::string& name) {
   const Adapter adapter = graph::adapter_of(graph, name);
   graph = graph::add_adapter(graph::drop_adapter(std::move(graph), name), adapter, name);
@@ -30,7 +31,7 @@ Graph trainable(Graph graph, const std::string& name) {
   return graph;
 }
 
-/// [columns, rows] of a matrix [rows, columns].
+/// Returns the transpose [columns, rows] of a matrix [rows, columns].
 at::Tensor turned(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
   return at::tensor(values).view({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}).t();
 }
@@ -112,7 +113,7 @@ AdaptedNetwork::AdaptedNetwork(Graph graph, std::string name)
 
 void AdaptedNetwork::to(torch::Device device, bool non_blocking) {
   torch::nn::Module::to(device, non_blocking);
-  module_->to(device, non_blocking);  // it is no child: what is frozen is not kept with what learns
+  module_->to(device, non_blocking);  // no child module: what is frozen is not stored with what learns
 }
 
 std::vector<at::Tensor> AdaptedNetwork::forward(const std::vector<at::Tensor>& inputs) const {

@@ -1,5 +1,6 @@
-// A frozen network with an adapter that trains (LoRA, Hu et al. 2021, arXiv:2106.09685; over codes: QLoRA, Dettmers et al. 2023,
-// arXiv:2305.14314): the base stays packed, its weights are decoded for one product at a time.
+// A frozen network with an adapter that trains (LoRA, Hu et al. 2021, arXiv:2106.09685; over codes: QLoRA,
+// Dettmers et al. 2023, arXiv:2305.14314). The base stays packed; its weights are decoded for one product at
+// a time.
 //
 //   graph::Graph packed = graph::read_crumb_graph("model.crumb");
 //   qat::AdaptedNetwork network = qat::add_adapters(packed, {.rank = 16});
@@ -8,7 +9,7 @@
 //     auto loss = qat::distillation_loss(network.forward(x).at(0), teacher(x));
 //     optimizer.zero_grad(); loss.backward(); optimizer.step();
 //   }
-//   graph::Graph recovered = network.freeze();                            // the same codes, and the adapter as nodes
+//   graph::Graph recovered = network.freeze();                    // the same codes, and the adapter as nodes
 #pragma once
 
 #include <torch/nn/module.h>
@@ -23,17 +24,19 @@
 
 namespace crumb::qat {
 
-/// One that changes nothing yet, for the products whose matrices match and are kept as codes, or, where none is, all that match:
-/// `down` is drawn evenly from +-1 / sqrt(in), as PEFT draws it, `up` is zero. Throws usage Error where a target matches none,
-/// and where the rank is 0 or more than a matrix has rows or columns.
+/// Returns an adapter that changes nothing yet, for the products whose matrices match and are kept as codes,
+/// or, where none is kept as codes, for all that match. `down` is drawn evenly from +-1 / sqrt(in), as PEFT
+/// draws it, `up` is zero. Throws usage Error where a target matches no matrix, and where the rank is 0 or
+/// more than a matrix has rows or columns.
 Adapter fresh_adapter(const graph::Graph& graph, const AdapterOptions& options);
 
 class AdaptedNetwork : public torch::nn::Module {
  public:
-  /// `graph` has the adapter `name` (graph/adapters.h); others in it are frozen like the rest. Throws Error where it has none.
+  /// `graph` has the adapter `name` (graph/adapters.h); other adapters in it are frozen like the rest. Throws
+  /// Error where the graph has no such adapter.
   AdaptedNetwork(graph::Graph graph, std::string name);
 
-  /// Inputs and outputs in the graph's order.
+  /// Takes inputs and returns outputs in the graph's order.
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) const;
 
   using torch::nn::Module::to;
@@ -41,11 +44,11 @@ class AdaptedNetwork : public torch::nn::Module {
 
   const libtorch::GraphModule& module() const { return *module_; }
 
-  /// The adapter as it is now, and others in its place. Throws Error where layers or shapes differ.
+  /// Returns the adapter as it is now, or replaces it. Throws Error where layers or shapes differ.
   Adapter adapter() const;
   void set(const Adapter& adapter);
 
-  /// The graph with the adapter as it is now; everything else has the bits that came in.
+  /// Returns the graph with the adapter as it is now; everything else keeps its bits.
   graph::Graph freeze(graph::AdapterType type = graph::AdapterType::kFloat32) const;
 
  private:
@@ -57,10 +60,10 @@ class AdaptedNetwork : public torch::nn::Module {
   graph::Graph graph_;
   std::string name_;
   std::shared_ptr<libtorch::GraphModule> module_;
-  std::vector<Matrices> matrices_;  ///< of the adapter, by layer
+  std::vector<Matrices> matrices_;  ///< those of the adapter, one pair a layer
 };
 
-/// With a fresh adapter.
+/// Returns the network with a fresh adapter.
 AdaptedNetwork add_adapters(graph::Graph graph, const AdapterOptions& options);
 
 }  // namespace crumb::qat

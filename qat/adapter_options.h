@@ -13,7 +13,7 @@ struct AdapterOptions {
   std::size_t rank = 16;
   double alpha = 0;     ///< scale * rank, or scale * sqrt(rank); 0: the rank
   bool rslora = false;  ///< the scale is alpha / sqrt(rank) (arXiv:2312.03732), not alpha / rank
-  /// Names of matrices or layers (quant/recipe/name_pattern.h) that get one.
+  /// The matrices or layers that get an adapter (quant/recipe/name_pattern.h).
   std::vector<std::string> targets = {"*"};
   std::uint64_t seed = 0;
 };

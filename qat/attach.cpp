@@ -27,7 +27,8 @@ using graph::Graph;
 
 constexpr std::int64_t kOpset = 13;
 
-/// One node for each weight, named after its layer, so that rules and their messages are those of graphs.
+/// Returns a graph with one node for each weight, named after its layer, so that rules and their messages are
+/// those of graphs.
 Graph skeleton_of(const std::vector<WeightSlot>& slots) {
   Graph graph;
   graph.opsets[std::string(graph::kOnnxDomain)] = kOpset;
@@ -53,7 +54,7 @@ Graph skeleton_of(const std::vector<WeightSlot>& slots) {
 
 struct HookedWeight : TrainedWeight {
   WeightSlot slot;
-  at::Tensor now;  ///< what the module reads within a step
+  at::Tensor now;  ///< the tensor that the module reads within a step
 };
 
 Step::~Step() {
@@ -94,7 +95,7 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
   state_->options = options;
   const std::vector<WeightSlot> slots = weight_slots(module);
   refuse_stages(recipe);
-  Recipe of_weights = recipe;  // edges are the module's own business
+  Recipe of_weights = recipe;  // edges are the module's own concern
   of_weights.activations.reset();
   of_weights.inputs.reset();
   of_weights.bias_bits = 0;
@@ -211,7 +212,7 @@ Graph Hooks::freeze(const libtorch::Tensors& example, const libtorch::Forward& f
   state_->shared->throw_while_widths_are_learned();
   const torch::NoGradGuard no_gradients;
   for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);
-  // As cells, the weights of recurrent layers stand in the graph as they are.
+  // As cells of plain operators, the graph has the weights of recurrent layers as they are.
   Graph graph = graph::unroll_recurrent(libtorch::capture(*state_->module, example, forward, options));
   for (const HookedWeight& weight : state_->weights) {
     if (weight.now.defined()) weight.slot.put(weight.now);

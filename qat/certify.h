@@ -1,4 +1,4 @@
-// Certificates on the layers of a frozen graph. Free of LibTorch.
+// Puts certificates on the layers of a frozen graph. Free of LibTorch.
 #pragma once
 
 #include <map>
@@ -9,9 +9,10 @@
 
 namespace crumb::qat {
 
-/// `goals`: of the constrained weights, by the names of their constants. Where there are any, certificates on all layers whose sums are known: on the layers of those weights
-/// the width that was asked for, on the others the one they need. Throws Error where
-/// a sum does not fit, and where a constrained layer's input is no integer of known range.
+/// Returns the graph with certificates on all layers whose sums are known, or without any where `goals` is
+/// empty. `goals`: those of the constrained weights, by the names of their constants. The layers of these
+/// weights get the width that was asked for, the others the width that they need. Throws Error where a sum
+/// does not fit, and where a constrained layer's input is not an integer of known range.
 graph::Graph certified(graph::Graph graph, const std::map<std::string, AccumulatorGoal>& goals);
 
 }  // namespace crumb::qat

@@ -1,4 +1,4 @@
-// Names of quantizers as submodules.
+// Names quantizers as submodules.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -8,8 +8,8 @@
 
 namespace crumb::qat {
 
-/// A name for a new child of `owner` that stands for this value: dots, which would make submodules of their own, become
-/// underscores, and where a child has that name already a number follows.
+/// Returns a name for a new child of `owner` that stands for this value. Dots, which would make submodules of
+/// their own, become underscores; where a child has that name already, a number follows.
 inline std::string child_name(const torch::nn::Module& owner, std::string name) {
   std::ranges::replace(name, '.', '_');
   if (name.empty()) name = "value";

@@ -18,7 +18,7 @@ bool is_parameter(const Graph& graph, const std::string& value) {
   return constant && graph::is_float(constant->type()) && constant->rank() > 0;
 }
 
-/// What each constant that a node makes is made of.
+/// Returns the parameters from which each constant that a node makes is computed.
 std::map<std::string, std::set<std::string>> parameters_behind(const Graph& graph) {
   const graph::Constants constants(graph);
   std::map<std::string, std::set<std::string>> behind;
@@ -34,7 +34,7 @@ std::map<std::string, std::set<std::string>> parameters_behind(const Graph& grap
   return behind;
 }
 
-/// The part of the graph that computes these constants from initializers.
+/// Returns the part of the graph that computes these constants from initializers.
 Graph part_that_makes(const Graph& graph, const std::set<std::string>& wanted) {
   const graph::Constants constants(graph);
   Graph part{.name = "derived",
@@ -70,7 +70,7 @@ DerivedConstants::DerivedConstants(const Graph& original, const Graph& prepared)
   const std::vector<libtorch::TypedTensor> made = all.run({});
   std::size_t i = 0;
   for (const std::string& value : std::set(wanted)) {
-    // Batch norms that were folded into it, for one, changed it since.
+    // It may have changed since: a batch norm that was folded into it changes it, for one.
     const at::Tensor folded = libtorch::to_typed(*prepared.constant(value)).tensor;
     if (!at::equal(made[i++].tensor, folded)) wanted.erase(value);
   }

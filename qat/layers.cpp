@@ -14,7 +14,7 @@ namespace {
 using graph::Graph;
 using graph::Node;
 
-/// Which layers what each value was computed by.
+/// Returns the layers from which each value was computed.
 std::map<std::string, std::set<std::size_t>> layers_behind(const Graph& graph,
                                                            const std::vector<Layer>& layers) {
   std::map<std::size_t, std::size_t> by_node;
@@ -30,7 +30,8 @@ std::map<std::string, std::set<std::size_t>> layers_behind(const Graph& graph,
   return behind;
 }
 
-/// The one edge that a value comes from; none where it comes from several of different scales, or from none.
+/// Returns the one edge that a value comes from; none where it comes from several of different scales, or
+/// from none.
 std::optional<std::size_t> edge_of(const Graph& graph, const graph::Links& links,
                                    const graph::Constants& constants, const graph::QuantPlan& plan,
                                    const std::string& value) {

@@ -1,4 +1,4 @@
-// The layers of a planned graph as training needs them: which quantizers a weight meets. Free of LibTorch.
+// The layers of a planned graph as training needs them: which quantizers go with a weight. Free of LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@
 namespace crumb::qat {
 
 struct Layer {
-  std::size_t constant = 0;  ///< of the plan
-  std::size_t node = 0;      ///< of the graph, the one that multiplies by it
+  std::size_t constant = 0;  ///< index in the plan
+  std::size_t node = 0;      ///< index in the graph: the node that multiplies by it
   std::optional<std::size_t>
-      edge;  ///< of the plan: whose codes it multiplies; none where that is not quantized
-  std::optional<std::size_t> bias;  ///< of the plan
+      edge;  ///< index in the plan: the edge whose codes it multiplies; none where its input is not quantized
+  std::optional<std::size_t> bias;  ///< index in the plan
   bool is_depthwise = false;
-  bool is_first = false;  ///< no other layer computes what it takes
-  bool is_last = false;   ///< no other layer takes what follows from it
+  bool is_first = false;  ///< its input comes from no other layer
+  bool is_last = false;   ///< its output goes to no other layer
 };
 
-/// Weights of operators that have a spec, as the graph computes them. Embedding tables are none: rows are picked, not
-/// added up.
+/// Returns the layers of operators whose weights have a spec, as the graph computes them. Embedding tables
+/// are none: their rows are picked, not added up.
 std::vector<Layer> layers_of(const graph::Graph& graph, const graph::QuantPlan& plan);
 
-/// What the codes of an edge can be, less the zero point: integers. Nothing for other grids and zero points that are
-/// not whole.
+/// Returns the range of an edge's codes less the zero point, as integers. Returns nothing for other grids and
+/// for zero points that are not whole.
 std::optional<IntegerRange> code_range(const QuantSpec& spec, float zero_point);
 
 }  // namespace crumb::qat

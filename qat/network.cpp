@@ -30,7 +30,8 @@ namespace {
 
 using libtorch::TypedTensor;
 
-/// Parameters of one module become another's, by the same names, and buffers whose names are free.
+/// Registers the parameters of one module with another, under the same names, and buffers whose names are
+/// free.
 void adopt(torch::nn::Module& into, torch::nn::Module& from) {
   for (const auto& own : from.named_parameters(false)) into.register_parameter(own.key(), own.value());
   for (const auto& own : from.named_buffers(false)) {
@@ -170,7 +171,7 @@ std::vector<Network::Rounded> Network::rounded_weights() const {
   const torch::AutoGradMode with_gradients(true);
   state.begin_pass();
   std::vector<Rounded> all;
-  // Which element of a parameter an element of a weight is follows from the gradient, which of moves is 1.
+  // The gradient of `moves`, which is 1, tells which element of a parameter an element of a weight is.
   const auto add = [&](const at::Tensor& value, const at::Tensor& steps, const at::Tensor& parameter) {
     const auto moved = [&](const at::Tensor& what) {
       return torch::autograd::grad({(value * what).sum()}, {parameter}, {}, true)[0];

@@ -46,7 +46,7 @@ at::Tensor QuantActivationImpl::forward(const at::Tensor& values) {
     return fake_quantize(values, spec_);
   }
   if (torch::jit::tracer::isTracing()) {
-    // A recorded network holds the scale of now as a constant.
+    // A recorded network has the current scale as a constant.
     at::Tensor scale;
     std::optional<at::Tensor> zero;
     {

@@ -1,12 +1,12 @@
-// Activations quantized where a module's forward() says so.
+// Quantizes activations where a module's forward() says so.
 //
 //   relu1 = register_module("relu1", qat::QuantActivation("uint4:tensor:search=ema"));
 //   x = relu1(torch::relu(fc1(x)));
 //
-// In training mode the first `observed` forward passes collect statistics as the spec's search says (absmax, percentile,
-// mse, ema) and quantize by those so far; then the scale is a parameter, learned by LSQ. Eval mode uses what is known.
-// One scale for each token ("int8:token") follows from the values in every pass, and is never learned.
-// models::capture records it as a quantizer.
+// In training mode the first `observed` forward passes collect statistics as the spec's search says (absmax,
+// percentile, mse, ema) and quantize by the statistics so far; then the scale is a parameter, learned by LSQ.
+// Eval mode uses what is known. One scale for each token ("int8:token") follows from the values in every
+// pass, and is never learned. models::capture records the module as a quantizer.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -23,12 +23,12 @@ namespace crumb::qat {
 
 class QuantActivationImpl : public torch::nn::Module {
  public:
-  /// spec: of activations ("uint4:tensor", "int8:token"). Throws Error(kUsage).
+  /// spec: one for activations ("uint4:tensor", "int8:token"). Throws Error(kUsage).
   explicit QuantActivationImpl(const std::string& spec, std::int64_t observed = 100);
   explicit QuantActivationImpl(const QuantSpec& spec, std::int64_t observed = 100);
 
-  /// Throws Error where values are negative although the spec has no sign, while statistics are collected (of tokens: in
-  /// training mode); and in eval mode before any were.
+  /// Throws Error where values are negative although the spec has no sign, while statistics are collected
+  /// (for tokens: in training mode), and in eval mode before any were collected.
   at::Tensor forward(const at::Tensor& values);
 
   const QuantSpec& spec() const { return spec_; }
@@ -41,7 +41,7 @@ class QuantActivationImpl : public torch::nn::Module {
   std::int64_t observed_;
   std::shared_ptr<ActivationQuantizer> quantizer_;  ///< null where the spec is dynamic
   std::unique_ptr<graph::EdgeStatistics> statistics_;
-  at::Tensor seen_;  ///< forward passes that were observed: a buffer, so that it is saved
+  at::Tensor seen_;  ///< number of observed forward passes: a buffer, so that it is saved
 };
 TORCH_MODULE(QuantActivation);
 

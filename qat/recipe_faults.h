@@ -1,4 +1,4 @@
-// What a recipe asks of a network that cannot be trained so: all of it in one error.
+// Reports all that a recipe asks of a network but that training cannot do, in one error.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace crumb::qat {
 
-/// Throws Error with all of them; nothing where there are none.
+/// Throws Error with all faults; does nothing where there are none.
 inline void throw_if_any(const std::vector<std::string>& faults) {
   if (faults.empty()) return;
   std::string message = "the recipe cannot be trained:";
