@@ -1,4 +1,4 @@
-// crumb export and crumb convert: a quantized network as a file for other tools.
+// crumb export and crumb convert: write a quantized network as a file for other tools.
 #include "base/files/text.h"
 #include "cli/export/export_adapter.h"
 #include "cli/export/export_flags.h"
@@ -16,7 +16,7 @@
 namespace crumb::cli {
 namespace {
 
-/// Other tools' files of whole models have matrices and nothing beside them.
+/// Other tools' files of whole models hold matrices and no adapters.
 void refuse_adapters(const std::string& input) {
   if (const auto tensor = jobs::adapter_tensor_in(input))
     throw usage_error(quote_text(input) + " has an adapter beside its matrices (" + quote_text(*tensor) +
@@ -49,7 +49,7 @@ using namespace export_flag;
 constexpr std::uint32_t kOfNetworks = kShape | kWithoutAdapters,
                         kOfProjects = kShape | kInputRange | kOpset | kProject;
 
-/// What --to takes: a new form is a row here, and what its writer needs.
+/// The forms of --to: a new form is a row here, and its writer.
 constexpr ExportForm kForms[] = {
     {"qonnx",
      kOfNetworks | kOpset | kProfile | kIntegerView | kAllowApproximate | kAccumulatorConfig | kInputRange,
@@ -84,7 +84,7 @@ void export_verb(const ExportFlags& options) {
   form.write(options);
 }
 
-/// "qonnx|qcdq|...": all, or those of a single network in a file.
+/// Returns "qonnx|qcdq|...": all forms, or those of a single network in a file.
 std::string names_of_forms(bool all) {
   std::string text;
   for (const ExportForm& form : kForms)

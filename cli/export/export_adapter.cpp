@@ -22,7 +22,7 @@
 namespace crumb::cli {
 namespace {
 
-/// The narrowest that holds every number.
+/// Returns the narrowest type that holds every number.
 DType type_of(const Adapter& adapter) {
   const auto all = [&](const auto& is_exact) {
     return std::ranges::all_of(adapter.updates, [&](const LowRankUpdate& update) {

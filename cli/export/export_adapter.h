@@ -1,4 +1,4 @@
-// crumb export --to adapter: an adapter that lies in a packed file, by itself, as peft or llama.cpp reads it.
+// crumb export --to adapter: writes an adapter from a packed file by itself, as peft or llama.cpp reads it.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace crumb::cli {
 
-inline constexpr std::string_view kAdapterForm = "adapter";  ///< of --to
+inline constexpr std::string_view kAdapterForm = "adapter";  ///< the form's name after --to
 
-/// Writes a PEFT folder, or a GGUF file where the output is called so, and prints what it is. `name`: of the adapter; empty where
-/// there is one. Throws Error, with the names that there are.
+/// Writes a PEFT folder, or a GGUF file where the output's name says so, and prints what it is. `name`: the
+/// adapter's; may be empty where there is only one. Throws Error, with the names that there are.
 void write_export_adapter(const std::string& input, const std::string& output, const std::string& name,
                           bool json);
 

@@ -1,4 +1,4 @@
-// What crumb export and crumb convert were asked for, and which of their flags each form of --to knows.
+// The options of crumb export and crumb convert, and which of their flags each form of --to knows.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ExportFlags {
   bool json = false;
 };
 
-/// Flags that not every form knows; a form adds up those that it does.
+/// Flags that not every form knows; a form has the sum of those that it knows.
 namespace export_flag {
 inline constexpr std::uint32_t kProfile = 1u << 0;
 inline constexpr std::uint32_t kOpset = 1u << 1;
@@ -37,12 +37,12 @@ inline constexpr std::uint32_t kWithoutAdapters = 1u << 10;
 inline constexpr std::uint32_t kShard = 1u << 11;
 inline constexpr std::uint32_t kDtype = 1u << 12;
 inline constexpr std::uint32_t kName = 1u << 13;
-inline constexpr std::uint32_t kHls4ml = 1u << 14;   ///< of its projects alone
-inline constexpr std::uint32_t kFinn = 1u << 15;     ///< likewise
-inline constexpr std::uint32_t kProject = 1u << 16;  ///< of either's
+inline constexpr std::uint32_t kHls4ml = 1u << 14;   ///< hls4ml's projects only
+inline constexpr std::uint32_t kFinn = 1u << 15;     ///< FINN's projects only
+inline constexpr std::uint32_t kProject = 1u << 16;  ///< both kinds of projects
 }  // namespace export_flag
 
-/// What --to takes.
+/// A form that --to takes.
 struct ExportForm {
   std::string_view name;
   std::uint32_t flags = 0;  ///< of export_flag::, that it knows
@@ -50,7 +50,7 @@ struct ExportForm {
       nullptr;  ///< writes the output and prints what it is; throws Error
 };
 
-/// The form of that name. Throws usage Error, which names the nearest one.
+/// Returns the form of that name. Throws usage Error, which names the nearest one.
 const ExportForm& find_export_form(std::span<const ExportForm> forms, std::string_view name);
 
 /// Throws usage Error where a flag is given that the form does not know; it names those that do.

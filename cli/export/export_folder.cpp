@@ -27,8 +27,8 @@ using exporting::FolderReport;
 struct Written {
   FolderReport folder;
   std::vector<std::string> notes;
-  std::optional<std::size_t> matrices;  ///< quantized ones
-  bool is_same = false;                 ///< read back, every number is what was meant
+  std::optional<std::size_t> matrices;  ///< number of quantized ones
+  bool is_same = false;                 ///< whether every number that was read back is what was written
 };
 
 void print_folder(const ExportFolderRequest& request, const Written& written) {
@@ -103,7 +103,7 @@ Written write_compressed(const ExportFolderRequest& request) {
 void write_export_folder(ExportFolderRequest request) {
   if (request.shard.empty()) request.shard = kUsualShard;
   claim_folder(request.input, request.output);
-  shard_bytes_of(request.shard, "--shard");  // what is wrong with a flag is said before files are opened
+  shard_bytes_of(request.shard, "--shard");  // bad flags are reported before files are opened
   print_folder(request, request.to == kCompressedTensors ? write_compressed(request) : write_floats(request));
 }
 

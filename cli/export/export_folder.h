@@ -1,4 +1,4 @@
-// crumb export --to hf and compressed-tensors: a Hugging Face folder out of a packed file.
+// crumb export --to hf and compressed-tensors: makes a Hugging Face folder from a packed file.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace crumb::cli {
 
-// Forms of --to.
+// Names of forms after --to.
 inline constexpr std::string_view kHuggingFaceFolder = "hf", kCompressedTensors = "compressed-tensors";
 
 struct ExportFolderRequest {
   std::string input, output, to;
-  std::string shard;  ///< as --shard says it; empty: 5GB
-  std::string dtype;  ///< as --dtype says it; of floats
+  std::string shard;  ///< the value of --shard; empty: 5GB
+  std::string dtype;  ///< the value of --dtype, for floats
   bool allow_approximate = false;
   bool json = false;
 };

@@ -64,7 +64,7 @@ void write_accumulators(const ExportFlags& options, const graph::Graph& source, 
   file.commit();
 }
 
-/// What a model's file takes along: its configuration, its tokenizer.
+/// Returns the files that go into a model's file: its configuration, its tokenizer.
 std::map<std::string, std::string> files_beside(const std::string& input) {
   if (!graph::is_crumb_file(input) && !models::is_checkpoint(input)) return {};
   return jobs::packed_files(TensorSource::open(input));
@@ -101,7 +101,7 @@ void write_export_network(const ExportFlags& options) {
                       " or later, found --opset " + std::to_string(options.opset));
   }
   claim_output(options.output);
-  std::optional<OutputFile> accumulators;  // opened before the work, so that it does not fail behind it
+  std::optional<OutputFile> accumulators;  // opened before the work, so that it does not fail after it
   if (!options.accumulators.empty()) {
     refuse_overwriting_inputs({options.input}, options.accumulators);
     std::error_code ignored;

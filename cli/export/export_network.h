@@ -1,5 +1,5 @@
-// crumb export of one network: --to qonnx, qcdq, float and packed (a file), hls4ml-project and finn-project (a
-// folder).
+// crumb export of one network: --to qonnx, qcdq, float and packed (a file), hls4ml-project and finn-project
+// (a folder).
 #pragma once
 
 #include "cli/export/export_flags.h"

@@ -34,13 +34,13 @@ using graph::Tensor;
 
 constexpr double kClock = 5;
 
-/// What a flag says, or else the default.
+/// Returns a flag's value, or else the default.
 template <typename T>
 T chosen(const T& flag, const T& otherwise) {
   return flag == T{} ? otherwise : flag;
 }
 
-/// model.onnx in a folder to be, and what is asked of it.
+/// Writes model.onnx in a new folder, and reads what the request says of it.
 class Project {
  public:
   Project(const ProjectRequest& request, exporting::Profile profile)
@@ -66,8 +66,8 @@ class Project {
   const Graph& written() const { return written_; }
   const analysis::GivenRanges& ranges() const { return ranges_; }
 
-  /// The user's samples, or none, then drawn ones and those that take sums far, where the input's span is known: inputs, and
-  /// what the network makes of them.
+  /// Returns inputs and the network's outputs for them. The inputs are the user's samples, if any, then
+  /// random ones and ones that make sums extreme, where the input's span is known.
   std::pair<std::vector<Tensor>, std::vector<Tensor>> vectors(
       const std::map<std::string, exporting::InputSpan>& spans) {
     std::vector<Tensor> inputs;

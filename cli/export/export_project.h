@@ -1,4 +1,5 @@
-// crumb export --to hls4ml-project and finn-project: a folder that a consumer's own tool builds, and that proves it equal.
+// crumb export --to hls4ml-project and finn-project: a folder that a consumer's own tool builds, and that
+// proves the result equal.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,18 @@
 
 namespace crumb::cli {
 
-// Forms of --to.
+// Names of forms after --to.
 inline constexpr std::string_view kHls4mlProject = "hls4ml-project", kFinnProject = "finn-project";
 
-/// Of "NAME=lo:hi" by the network's names, by the names of the written file's inputs, which may be others. Throws usage
-/// Error for a name that is no input.
+/// Reads "NAME=lo:hi" with the network's names; returns the ranges by the names of the written file's inputs,
+/// which may differ. Throws usage Error for a name that is no input.
 analysis::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const graph::Graph& graph,
                                      const graph::Graph& written);
 
 struct ProjectRequest {
   graph::Graph graph;
   std::string folder;
-  std::vector<std::string> shapes, ranges;  ///< of inputs, as the flags say them
+  std::vector<std::string> shapes, ranges;  ///< those of inputs, as the flags give them
   std::int64_t opset = 0;
   ProjectFlags flags;
 };
@@ -32,8 +33,8 @@ struct ProjectReport {
   std::vector<std::string> notes;
 };
 
-/// Writes the folder, which is empty or not there. Throws Error where the tool cannot take the network, or would compute
-/// something else, by node and reason; nothing is left then.
+/// Writes the folder, which must be empty or not exist. Throws Error, with node and reason, where the tool
+/// cannot take the network or would compute something else; nothing is left then.
 ProjectReport write_hls4ml_project(const ProjectRequest& request);
 ProjectReport write_finn_project(const ProjectRequest& request);
 
