@@ -1,4 +1,4 @@
-// The flag --fast, as every verb that runs networks on Crumb's own kernels has it.
+// The flag --fast, for every verb that runs networks on Crumb's own kernels.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Titles under which a verb's flags stand in its help and its man page: flags of one job together.
+// Titles that group a verb's flags in its help and its man page: flags of one job go together.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,7 @@ inline constexpr const char *kInputFlags = "Input", *kOutputFlags = "Output",
                             *kSampleFlags = "Samples", *kTrainingFlags = "Training",
                             *kRunningFlags = "Running";
 
-/// Flags that are added to the verb from here on stand under the title.
+/// Puts the flags that are added to the verb from here on under the title.
 inline void flag_group(CLI::App& verb, const char* title) { verb.option_defaults()->group(title); }
 
 }  // namespace crumb::cli

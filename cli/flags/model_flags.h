@@ -1,4 +1,4 @@
-// Flags of verbs that run language models.
+// Flags for verbs that run language models.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,10 @@
 
 namespace crumb::cli {
 
-/// --adapter.
+/// Adds --adapter.
 void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths);
 
-/// --kv-cache, --adapter, --without-adapters.
+/// Adds --kv-cache, --adapter, --without-adapters.
 void add_model_flags(CLI::App& verb, jobs::ModelWishes& wishes);
 
 }  // namespace crumb::cli

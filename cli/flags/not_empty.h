@@ -1,4 +1,4 @@
-// A check of flags: an empty value would pass for a flag that was not given.
+// A check that refuses empty values of flags: one would pass for a flag that was not given.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Checks of flags that take numbers: what was expected, in few words.
+// Checks for flags that take numbers; messages say in few words what was expected.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace crumb::cli {
 
-/// Whole numbers. The most that a flag's own type holds is none of its business.
+/// Whole numbers. Does not check the range of the flag's own type.
 inline CLI::Validator at_least(std::uint64_t least,
                                std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
   const bool is_open = most == std::numeric_limits<std::int64_t>::max();
@@ -26,7 +26,7 @@ inline CLI::Validator at_least(std::uint64_t least,
       "");
 }
 
-/// Finite numbers.
+/// Finite numbers above zero.
 inline CLI::Validator above_zero() {
   return CLI::Validator(
       [](const std::string& text) {
@@ -37,7 +37,7 @@ inline CLI::Validator above_zero() {
       "");
 }
 
-/// Rates of learning: what is larger is beyond float32 behind a few products.
+/// Learning rates: with a larger one, numbers leave float32 after a few products.
 inline CLI::Validator learning_rate() {
   constexpr double kMost = 1e6;
   return CLI::Validator(
@@ -49,7 +49,7 @@ inline CLI::Validator learning_rate() {
       "");
 }
 
-/// Of a step: sequences, lines, samples.
+/// The size of a step: sequences, lines, samples.
 inline CLI::Validator batch_size() { return at_least(1, std::uint64_t{1} << 20); }
 
 }  // namespace crumb::cli

@@ -1,4 +1,4 @@
-// The flag --opset, as every verb that writes ONNX has it.
+// The flag --opset, for every verb that writes ONNX.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,7 @@
 
 namespace crumb::cli {
 
-/// `opset` stays 0 where the flag is not given: 13, or the least that the operators need.
+/// Adds --opset. `opset` stays 0 where the flag is not given: 13, or the least that the operators need.
 inline void add_opset_flag(CLI::App& verb, std::int64_t& opset, const std::string& help) {
   verb.add_option("--opset", opset, help)
       ->type_name("OPSET")

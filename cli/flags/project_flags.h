@@ -9,7 +9,7 @@ namespace crumb::cli {
 
 struct ProjectFlags {
   std::string backend, part, io_type, strategy, board, data;
-  double clock = 0;  ///< nanoseconds; 0: the tool's own
+  double clock = 0;  ///< nanoseconds; 0: the tool's default
   int reuse_factor = 0;
   std::int64_t target_fps = 0;
 

@@ -11,7 +11,7 @@
 namespace crumb::cli {
 namespace {
 
-/// Fields that only say something of graphs.
+/// Fields that only graphs have.
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kFlagsOfGraphs[] = {
     {"activations", &RecipeFlags::activations},
     {"inputs", &RecipeFlags::inputs},
@@ -21,14 +21,14 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kFlagsOfGraphs
     {"kv_cache", &RecipeFlags::kv_cache},
     {"stages", &RecipeFlags::stages}};
 
-/// Fields that only say something of training.
+/// Fields that only training has.
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kFlagsOfTraining[] = {
     {"accumulator", &RecipeFlags::accumulator},
     {"scales", &RecipeFlags::scales},
     {"prune", &RecipeFlags::prune},
     {"learned_bits", &RecipeFlags::learned_bits}};
 
-/// A flag that stands for rules.
+/// Adds a flag whose values become rules.
 void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::string>& values,
                    const std::string& type, const std::string& help) {
   verb.add_option(flag, values, help)
@@ -43,7 +43,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-/// What may stand there, as help has it: "SPEC|keep" for the field's "SPEC or keep".
+/// Returns the words for the field's value in help: "SPEC|keep" for the field's "SPEC or keep".
 std::string value_of(const FieldInfo& field) {
   if (field.kind == FieldKind::kStages) return "STAGE,...";
   std::string words(field.type);
@@ -52,7 +52,7 @@ std::string value_of(const FieldInfo& field) {
   return words;
 }
 
-/// The field's help without whose flag it is, which the group's title says.
+/// Returns the field's help without the part about whose flag it is, which the group's title says.
 std::string help_of(const FieldInfo& field) {
   std::string help(field.help);
   for (const std::string_view whose : {"Of a graph: ", "Of networks: ", "For training: "}) {
@@ -63,7 +63,7 @@ std::string help_of(const FieldInfo& field) {
   return help;
 }
 
-/// A flag that is a field of the recipe.
+/// Adds a flag for a field of the recipe.
 void add_field_flag(CLI::App& verb, std::string_view key, std::string& value) {
   const FieldInfo& field = recipe_field(key);
   verb.add_option(std::string(field.flag), value, help_of(field))
@@ -71,7 +71,7 @@ void add_field_flag(CLI::App& verb, std::string_view key, std::string& value) {
       ->type_name(value_of(field));
 }
 
-/// Between commas.
+/// Splits a text at commas.
 std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> parts;
   for (;;) {
@@ -201,7 +201,7 @@ void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   }
   if (!flags.embeddings.empty()) {
     set_field("embeddings", flags.embeddings, recipe);
-    if (!recipe.rules.empty()) {  // it wins over what came before
+    if (!recipe.rules.empty()) {  // the new rule wins over earlier ones
       recipe.rules.push_back({.match = {.role = {Rule::Role::kEmbedding}},
                               .weights = recipe.embeddings,
                               .optional = true,

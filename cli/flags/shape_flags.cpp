@@ -28,7 +28,7 @@ std::vector<std::int64_t> sizes_in(std::string_view text, const std::string& wis
 std::map<std::string, std::vector<std::int64_t>> read_shapes(const std::vector<std::string>& wishes) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const std::string& wish : wishes) {
-    const std::size_t equals = wish.rfind('=');  // a name may hold one
+    const std::size_t equals = wish.rfind('=');  // a name may contain '='
     if (equals == std::string::npos || equals == 0) {
       throw usage_error("--shape " + quote_text(wish) + ": expected NAME=SIZExSIZE, as in tokens=1x128");
     }

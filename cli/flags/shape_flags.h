@@ -1,4 +1,4 @@
-// --shape NAME=1x128: shapes for inputs that a graph leaves open.
+// --shape NAME=1x128: shapes for inputs whose dimensions a graph leaves open.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace crumb::cli {
 inline constexpr const char* kShapeHelp =
     "NAME=1x128, the shape of an input, once for each; open dimensions are 1 otherwise";
 
-/// Shapes by name. Throws Error (wrong usage) that says what was found and what was expected.
+/// Returns shapes by name. Throws Error (wrong usage) that says what was found and what was expected.
 std::map<std::string, std::vector<std::int64_t>> read_shapes(const std::vector<std::string>& wishes);
 
 }  // namespace crumb::cli

@@ -17,8 +17,8 @@
 namespace crumb::cli {
 namespace {
 
-/// A recipe under the line by which it is known again, unless a person changes it: for which output it is, and
-/// the checksum of what follows.
+/// Returns a recipe under a line by which a later run recognizes it, unless a person changed it: the line has
+/// the output's name and the checksum of the text after it.
 std::string signed_recipe(const std::filesystem::path& output, const std::string& yaml) {
   char checksum[16];
   std::snprintf(checksum, sizeof checksum, "%08x", crc32_of(std::as_bytes(std::span(yaml))));
@@ -35,7 +35,7 @@ std::vector<QuantSpec> formats_of(const std::string& flag, std::string_view text
   }
 }
 
-/// What a target, an input and formats of activations cannot do together.
+/// Refuses targets, inputs and formats of activations that do not go together.
 void refuse_misfits(const TargetFlags& flags, const Wish& wish, bool is_graph) {
   if (!wish.activations.empty() && !wish.target.is_of_networks())
     throw usage_error(
@@ -98,7 +98,7 @@ std::string measured_as(const std::string& sensitivity) {
 
 namespace {
 
-/// A budget counts the network as it is.
+/// Refuses stages that grow the network: a budget counts the network as it is.
 void refuse_growing_stages(const RecipeFlags& flags) {
   Recipe recipe;
   RecipeFlags stages;

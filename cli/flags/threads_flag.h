@@ -1,4 +1,4 @@
-// The flag --threads, as every verb that computes has it.
+// The flag --threads, for every verb that computes.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,8 +1,7 @@
-// The verbs of the crumb command: one file each, which adds a subcommand and says what to do when it is
-// called.
+// The verbs of the crumb command: one file each, which adds a subcommand and its callback.
 //
-// A verb throws crumb::Error; run() (cli/dispatch.h) turns its kind into the exit code. Results go to stdout, everything else
-// to stderr.
+// A verb throws crumb::Error; run() (cli/dispatch.h) maps its kind to the exit code. Results go to stdout,
+// everything else to stderr.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -37,7 +36,7 @@ void add_doctor(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
 
-/// All of them, by job, in the order of --help.
+/// Adds all verbs, by job, in the order of --help.
 void add_verbs(CLI::App& app);
 
 }  // namespace crumb::cli
