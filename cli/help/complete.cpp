@@ -9,12 +9,12 @@
 namespace crumb::cli {
 namespace {
 
-/// Where the words before the cursor have led.
+/// The state of the command line after the words before the cursor.
 struct Place {
   const CLI::App* verb;
-  const CLI::Option* awaits = nullptr;  ///< the flag whose values may stand next
-  bool must = false;                    ///< and nothing else may
-  std::size_t taken = 0;                ///< values of that flag
+  const CLI::Option* awaits = nullptr;  ///< the flag whose values may come next
+  bool must = false;                    ///< whether only such values may come next
+  std::size_t taken = 0;                ///< number of that flag's values so far
   std::size_t positionals = 0;
   std::vector<const CLI::Option*> given;
 };
@@ -31,7 +31,7 @@ void take_flag(Place& place, const std::string& word) {
   place.must = flag->get_items_expected_min() > 0;
 }
 
-/// The verb of that name below; null where there is none.
+/// Returns the subcommand of that name; null where there is none.
 const CLI::App* find_below(const CLI::App& verb, const std::string& name) {
   for (const CLI::App* below : verb.get_subcommands([](const CLI::App*) { return true; }))
     if (below->get_name() == name) return below;
@@ -64,7 +64,7 @@ void add_values_of(const CLI::Option& option, const std::string& begun, Candidat
   }
 }
 
-/// One line of help, without its second sentence.
+/// Returns one line of help, without its second sentence.
 std::string first_words(const std::string& help) {
   constexpr std::size_t kMost = 72;
   const std::vector<std::string> lines = wrapped(help.substr(0, help.find('\n')), kMost);

@@ -1,5 +1,5 @@
-// What may stand next on a command line: for the completions of shells, from the declarations of verbs and
-// flags alone.
+// Returns what may come next on a command line, for the completions of shells, from the declarations of verbs
+// and flags alone.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,14 +15,14 @@ struct Candidate {
 
 struct Candidates {
   std::vector<Candidate> words;
-  bool files = false;  ///< names of files and folders, too
+  bool files = false;  ///< whether names of files and folders fit as well
 };
 
-/// `words`: those before the cursor, without the program's name; the last is begun, or empty.
+/// `words`: those before the cursor, without the program's name; the last is incomplete, or empty.
 Candidates complete(const CLI::App& app, const std::vector<std::string>& words);
 
-/// Prints them, one a line, its help behind a tab; and ":files" where names of files and folders may stand,
-/// too. What the scripts of crumb completion ask for by `crumb complete WORDS...`.
+/// Prints the candidates, one a line with its help after a tab; and ":files" where names of files and folders
+/// fit as well. The scripts of crumb completion call it by `crumb complete WORDS...`.
 void print_candidates(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace crumb::cli

@@ -1,4 +1,4 @@
-// crumb completion SHELL: the script that lets a shell complete crumb's command lines.
+// crumb completion SHELL: prints the script that lets a shell complete crumb's command lines.
 #include <iostream>
 
 #include "cli/flags/verb.h"

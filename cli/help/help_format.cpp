@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kUsualWidth = 100, kLeastWidth = 60, kMostWidth = 110, kIndent = 30;
 
-/// Of the terminal, where help goes to one.
+/// Returns the terminal's width, where help goes to a terminal; else the default.
 std::size_t line_width() {
   struct winsize size = {};
   if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
@@ -21,7 +21,7 @@ std::size_t line_width() {
   return std::clamp<std::size_t>(size.ws_col, kLeastWidth, kMostWidth);
 }
 
-/// "  name    what it is", the rest of which stands under its beginning.
+/// Returns "  name    what it is", with further lines indented to the text.
 std::string entry(const std::string& name, const std::string& text) {
   std::string out = "  " + name;
   if (out.size() + 2 > kIndent)
@@ -45,8 +45,7 @@ std::string names_of(const std::set<CLI::Option*>& options) {
 std::string value_words(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
   std::string words = option.get_type_name();
-  // What checks say of themselves stands behind a colon: "{a,b}" of CLI::IsMember, "INT in [2 - 4]" of
-  // CLI::Range.
+  // Checks append their own words after a colon: "{a,b}" for CLI::IsMember, "INT in [2 - 4]" for CLI::Range.
   if (const std::size_t list = words.find(":{"); list != std::string::npos) {
     words = words.substr(list + 2, words.find('}', list) - list - 2);
     std::ranges::replace(words, ',', '|');

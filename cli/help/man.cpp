@@ -1,4 +1,4 @@
-// crumb man: the manual pages of the command and its verbs, as files.
+// crumb man: writes the manual pages of the command and its verbs.
 #include <filesystem>
 #include <iostream>
 
@@ -10,7 +10,7 @@
 namespace crumb::cli {
 namespace {
 
-/// The verb's, and those of the verbs below.
+/// Writes the verb's page and those of its subcommands. Returns their number.
 std::size_t write_pages(const CLI::App& verb, const std::filesystem::path& folder) {
   write_text_file(folder / (page_name(verb) + ".1"), man_page(verb));
   std::size_t count = 1;

@@ -9,7 +9,7 @@
 namespace crumb::cli {
 namespace {
 
-/// As text that roff takes for nothing else; lines may break behind commas.
+/// Returns text that roff takes literally; lines may break after commas.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -84,7 +84,7 @@ void write_options(std::ostream& out, const CLI::App& verb, const HelpFormatter&
           [&](const CLI::Option* option) { return option->nonpositional() && option->get_group() == title; });
 }
 
-/// The footer: paragraphs, and examples as they stand.
+/// Writes the footer: paragraphs, and examples verbatim.
 void write_footer(std::ostream& out, const std::string& footer) {
   std::istringstream lines(footer);
   std::string line;

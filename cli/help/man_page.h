@@ -1,4 +1,4 @@
-// A verb's manual page, from its declarations.
+// Makes a verb's manual page from its declarations.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,10 +6,10 @@
 
 namespace crumb::cli {
 
-/// "crumb-train-lm"; "crumb" for the program.
+/// Returns "crumb-train-lm"; "crumb" for the program.
 std::string page_name(const CLI::App& verb);
 
-/// The page in the macros of man(7).
+/// Returns the page in the macros of man(7).
 std::string man_page(const CLI::App& verb);
 
 }  // namespace crumb::cli

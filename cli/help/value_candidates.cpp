@@ -15,7 +15,7 @@
 namespace crumb::cli {
 namespace {
 
-/// Where `text` begins with `begun`.
+/// Adds `text` where it begins with `begun`.
 void add_word(std::string_view text, std::string_view help, const std::string& begun, Candidates& found) {
   if (text.starts_with(begun)) found.words.push_back({std::string(text), std::string(help)});
 }
@@ -28,7 +28,7 @@ void add_formats_of_numbers(const std::string& begun, Candidates& found) {
              begun, found);
 }
 
-/// key=VALUE of a spec, behind what is there.
+/// Adds key=VALUE of a spec after what is there.
 template <class Names, class Name>
 void add_key(const std::string& before, const char* key, const Names& names, const Name& name_of,
              const std::string& begun, Candidates& found) {
@@ -37,7 +37,7 @@ void add_key(const std::string& before, const char* key, const Names& names, con
   for (const auto& row : names) add_word(start + std::string(name_of(row)), "", begun, found);
 }
 
-/// format[:granularity][:key=value...].
+/// Adds format[:granularity][:key=value...].
 void add_specs(const std::string& begun, Candidates& found) {
   const std::size_t colon = begun.rfind(':');
   if (colon == std::string::npos) return add_formats_of_numbers(begun, found);
@@ -62,7 +62,7 @@ void add_schemes(const std::string& begun, Candidates& found) {
   for (const Scheme& scheme : schemes()) add_word(scheme.name, scheme.summary, begun, found);
 }
 
-/// name[:option=value...], those with `rounds` alone where `only_rounding`.
+/// Adds name[:option=value...]; where `only_rounding`, only stages with `rounds`.
 void add_stages(const std::string& begun, Candidates& found) {
   const std::size_t colon = begun.rfind(':');
   for (const StageInfo& stage : stage_infos()) {
@@ -92,7 +92,7 @@ void add_nothing(const std::string&, Candidates&) {}
 
 using Add = void (*)(const std::string& begun, Candidates& found);
 
-/// Of what stands from `start` on, with what stands before it.
+/// Adds candidates for the text from `start` on, each with the text before it.
 void add_behind(Add add, const std::string& begun, std::size_t start, Candidates& found) {
   Candidates last;
   add(begun.substr(start), last);
@@ -100,13 +100,13 @@ void add_behind(Add add, const std::string& begun, std::size_t start, Candidates
   for (Candidate& word : last.words) found.words.push_back({begun.substr(0, start) + word.text, word.help});
 }
 
-/// Behind the first '='.
+/// Completes after the first '='.
 template <Add add>
 void after_equals(const std::string& begun, Candidates& found) {
   if (const std::size_t at = begun.find('='); at != std::string::npos) add_behind(add, begun, at + 1, found);
 }
 
-/// The last of a list.
+/// Completes the last element of a list.
 template <Add add>
 void listed(const std::string& begun, Candidates& found) {
   const std::size_t comma = begun.rfind(',');
@@ -134,7 +134,7 @@ constexpr Value kValues[] = {
     {"MODEL", add_files},
     {"DATA", add_files},
     {"[NAME=]FILE", add_files},
-    // What nobody can foresee.
+    // Values that cannot be predicted.
     {"TEXT", add_nothing},
     {"NAME", add_nothing},
     {"GLOB", add_nothing},

@@ -1,4 +1,4 @@
-// What may stand for a flag's value, by the words that its help has for it ("SPEC|keep").
+// Completes a flag's value by the words that its help has for it ("SPEC|keep").
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace crumb::cli {
 
-/// Adds to `found` all values of one word that begin with `begun`; whole values, "int4:channel" for
+/// Adds to `found` all values of one word that begin with `begun`: whole values, "int4:channel" for
 /// "int4:ch".
 void add_values(std::string_view word, const std::string& begun, Candidates& found);
 
