@@ -1,4 +1,4 @@
-// crumb compare: what the same tensors became in two sources.
+// crumb compare: the differences of the same tensors in two sources.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -81,7 +81,7 @@ void compare_verb(const CompareFlags& options) {
       progress.update(rows.size(), 0);
     }
   }
-  std::ranges::stable_sort(rows, {}, [](const Row& row) {  // NaN, which has no order, is the worst
+  std::ranges::stable_sort(rows, {}, [](const Row& row) {  // NaN, which has no order, comes as the worst
     const double sqnr = row.distortion.sqnr_db;
     return std::isnan(sqnr) ? -std::numeric_limits<double>::infinity() : sqnr;
   });

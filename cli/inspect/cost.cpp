@@ -1,4 +1,4 @@
-// crumb cost: what executing a graph costs.
+// crumb cost: the cost of executing a graph.
 #include "analysis/cost/cost.h"
 
 #include <iostream>

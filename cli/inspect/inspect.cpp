@@ -1,4 +1,4 @@
-// crumb inspect: what is in a file or folder.
+// crumb inspect: the contents of a file or folder.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -59,7 +59,7 @@ void print_tensors(const TensorSource& source) {
   print_table(rows);
 }
 
-/// Of tensors that are stored alike.
+/// The sum over tensors that are stored alike.
 struct Sum {
   size_t tensors = 0;
   uint64_t bytes = 0, raw = 0, weights = 0;
@@ -73,7 +73,7 @@ struct Sum {
   double bits() const { return bits_per_weight(raw, weights); }
 };
 
-/// By how they are stored, and all of them.
+/// Returns the sums by the tensors' storage, and the sum of all.
 std::pair<std::map<std::string, Sum>, Sum> sums_of(const TensorSource& source) {
   std::map<std::string, Sum> by_kind;
   Sum all;
@@ -108,7 +108,7 @@ void print_sums(const TensorSource& source) {
   print_table(rows);
 }
 
-/// What `crumb verify` refuses a packed file for; nothing where it is sound, and for checkpoints.
+/// Returns why `crumb verify` refuses a packed file; nothing where it is sound, and for checkpoints.
 std::optional<std::string> fault_of(const TensorSource& source) {
   if (!source.crumb()) return {};
   if (const Status sound = check_packed_file(*source.crumb()); !sound.ok()) return sound.failure().message;

@@ -134,14 +134,14 @@ void print_tensors(const Graph& graph) {
   print_table(rows);
 }
 
-/// Which layers the runtime computes with integers, where any has a weight that is kept as codes.
+/// Prints which layers the runtime computes with integers, where any layer's weight is kept as codes.
 void print_runtime(const runtime::Lowered& lowered) {
   if (lowered.integers.empty() && lowered.floats.empty()) return;
   std::cout << "runtime: " << count_text(lowered.integers.size(), "layer") << " in integers, "
             << lowered.thresholds.size() << " of them by thresholds";
   if (!lowered.floats.empty()) std::cout << "; " << lowered.floats.size() << " in floats";
   std::cout << "\n";
-  // Layers whose reason is the same are one line from kMostNamed on.
+  // From kMostNamed on, layers with the same reason are one line.
   constexpr std::size_t kMostNamed = 8;
   std::map<std::string, std::size_t> reasons;
   for (const auto& [node, why] : lowered.floats) ++reasons[why];
@@ -156,7 +156,7 @@ void print_runtime(const runtime::Lowered& lowered) {
   }
 }
 
-/// Which weights of layers in floats stay codes in memory.
+/// Prints which weights of layers in floats stay codes in memory.
 void print_weights(const runtime::PackedWeights& weights) {
   if (weights.packed.empty() && weights.decoded.empty()) return;
   std::cout << "in memory: " << count_text(weights.packed.size(), "weight")
@@ -171,10 +171,10 @@ void print_weights(const runtime::PackedWeights& weights) {
     std::cout << "  and " << weights.decoded.size() - kMostNamed << " others\n";
 }
 
-/// A drawing of many nodes: its first lines, and how many there are more.
+/// Prints the first lines of a drawing of many nodes, and how many more there are.
 void print_page(const std::string& drawing, bool all) {
   constexpr std::ptrdiff_t kPage = 60,
-                           kLongest = 240;  // lines; what is not much longer than a page is printed whole
+                           kLongest = 240;  // lines; a drawing not much longer than a page is printed whole
   const std::ptrdiff_t lines = std::ranges::count(drawing, '\n');
   if (all || lines <= kLongest) {
     std::cout << drawing;
@@ -224,8 +224,8 @@ void write_svg(const InspectGraph& options, const Graph& graph) {
                                                   fs::path(options.file).filename().string()));
 }
 
-/// Types are for JSON alone: they look at every number of every constant. What the runtime does follows from constants as
-/// they are kept.
+/// Types are for JSON alone: finding them reads every number of every constant. The runtime's choices follow
+/// from constants as they are kept.
 Described describe(const Graph& graph, const InspectGraph& options) {
   const auto shapes = read_shapes(options.shapes);
   std::optional<runtime::MemoryUse> memory;

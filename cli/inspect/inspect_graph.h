@@ -1,4 +1,4 @@
-// crumb inspect of a graph: what is in it, and a drawing.
+// crumb inspect of a graph: its contents, and a drawing.
 #pragma once
 
 #include <string>
@@ -11,18 +11,19 @@ namespace crumb::cli {
 
 struct InspectGraph {
   std::string file;
-  std::string svg;  ///< a picture is written here
+  std::string svg;  ///< path of the picture to write
   std::vector<std::string> shapes;
   bool tensors = false, json = false;
-  bool memory = false;  ///< of a run, too
-  bool all = false;     ///< every line of a drawing, however long
+  bool memory = false;  ///< of a run as well
+  bool all = false;     ///< every line of a drawing, however long it is
 };
 
 /// Throws Error.
 void inspect_graph(const InspectGraph& options);
 
-/// The graph of a packed file or a checkpoint, drawn with its constants as the quantizers they come from: printed, or with
-/// options.json given back as an object without the tensors, and drawn into options.svg. Throws Error.
+/// Draws the graph of a packed file or a checkpoint, with its constants as the quantizers that they come
+/// from: prints it, or with options.json returns it as an object without the tensors, and draws it into
+/// options.svg. Throws Error.
 Json inspect_network(const InspectGraph& options, const graph::Graph& graph);
 
 }  // namespace crumb::cli

@@ -1,4 +1,5 @@
-// crumb inspect --memory: what a run on the runtime takes beside the file, and where each value lies.
+// crumb inspect --memory: the memory of a run on the runtime in addition to the file, and where each value is
+// stored.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 
 namespace crumb::cli {
 
-/// Of a run on drawn inputs of these shapes; open dimensions are 1 otherwise. Throws Error where the runtime does not take the
-/// graph.
+/// Returns the memory of a run on random inputs of these shapes; open dimensions that no shape gives are 1.
+/// Throws Error where the runtime does not take the graph.
 runtime::MemoryUse memory_of(const graph::Graph& graph,
                              const std::map<std::string, std::vector<std::int64_t>>& shapes);
 

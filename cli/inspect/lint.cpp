@@ -1,4 +1,4 @@
-// crumb lint: whether other tools take a file, and means there what it means here.
+// crumb lint: whether other tools accept a file and read the same network from it.
 #include "export/lint/lint.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string profiles_of(const exporting::Rule& rule) {
   return names;
 }
 
-/// As a Markdown table, which docs/lint.md holds.
+/// Prints the rules as a Markdown table, which docs/lint.md holds.
 void print_rules(const std::string& name) {
   std::optional<exporting::Profile> profile;
   if (!name.empty()) profile = exporting::profile_named(name);
@@ -105,7 +105,7 @@ void lint_verb(const LintFlags& options) {
     graph::write_onnx(exporting::fix(read(file), profile), options.fixed);
     file = options.fixed;
   }
-  // Packed files and checkpoints have no ONNX file's ways: what is looked at is the graph.
+  // Packed files and checkpoints are not ONNX files: their graph is checked.
   const bool is_graph = graph::is_crumb_file(file) || models::is_checkpoint(file);
   const std::vector<Finding> findings =
       is_graph ? exporting::lint(read(file), profile) : exporting::lint_file(file, profile);

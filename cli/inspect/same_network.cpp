@@ -13,7 +13,7 @@ namespace {
 using graph::Graph;
 using graph::Shape;
 
-/// What stands first in one list and not there in the other; "none" behind the end of one.
+/// Returns the first element of one list that differs from the other's; "none" after the end of a list.
 std::string first_other(const std::vector<std::string>& found, const std::vector<std::string>& expected) {
   const auto [mine, theirs] = std::ranges::mismatch(found, expected);
   const auto text = [](const auto place, const auto end) {
@@ -22,14 +22,14 @@ std::string first_other(const std::vector<std::string>& found, const std::vector
   return text(mine, found.end()) + ", there " + text(theirs, expected.end());
 }
 
-/// Sizes that are open fit any.
+/// Whether shapes agree; open dimensions agree with any.
 bool fits(const Shape& found, const Shape& expected) {
   return std::ranges::equal(found, expected, [](const graph::Dim& a, const graph::Dim& b) {
     return !a.known() || !b.known() || a.size == b.size;
   });
 }
 
-/// Matrices may lie the other way round.
+/// Whether shapes agree; a matrix may be stored transposed.
 bool has_sizes_of(Shape found, const Shape& expected) {
   if (fits(found, expected)) return true;
   std::ranges::reverse(found);

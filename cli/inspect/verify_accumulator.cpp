@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using analysis::AccumulatorReport;
 using analysis::AccumulatorRow;
 
-constexpr std::size_t kMostFailures = 20;  // that a message lists
+constexpr std::size_t kMostFailures = 20;  // failures that a message lists at most
 
 Json row_json(const AccumulatorRow& row) {
   Json json{{"name", row.name},          {"input", nullptr},     {"bits_needed", nullptr},
@@ -81,7 +81,7 @@ void print_report(const AccumulatorReport& report) {
   }
 }
 
-/// One model and one array for each layer that has integers and a range.
+/// Writes one model and one array for each layer with integers and a range.
 void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
                      const analysis::GivenRanges& ranges, const fs::path& folder) {
   std::error_code error;
@@ -98,7 +98,7 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
     if (row == report.layers.end() || !row->worst) continue;
     const std::string wish = graph::file_name_of(layer.name);
     for (analysis::Witness& witness : analysis::witnesses_of(layer, row->tile)) {
-      if (row->tile > 0) {  // its registers are a certificate's to say
+      if (row->tile > 0) {  // a certificate proves its registers
         witness.graph = analysis::with_certificates(
             std::move(witness.graph),
             {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});
@@ -136,7 +136,7 @@ analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes) 
     const auto refuse = [&] {
       throw usage_error("--input-range " + quote_text(wish) + ": expected NAME=lo:hi, as in x=0:255");
     };
-    const std::size_t equals = wish.rfind('=');  // a name may hold one
+    const std::size_t equals = wish.rfind('=');  // a name may contain '='
     if (equals == std::string::npos || equals == 0) refuse();
     const std::string_view both = std::string_view(wish).substr(equals + 1);
     const std::size_t colon = both.find(':');
@@ -159,7 +159,7 @@ graph::Graph in_qonnx(const graph::Graph& graph) {
   try {
     return exporting::from_qcdq(graph);
   } catch (const Error&) {
-    return graph;  // QLinearConv and its like: layers without float weights are counted all the same
+    return graph;  // QLinearConv and its like: layers without float weights count nevertheless
   }
 }
 

@@ -11,19 +11,19 @@ namespace crumb::cli {
 
 struct VerifyAccumulatorFlags {
   std::string path;
-  std::optional<int> bits;          ///< that every constrained layer must fit
+  std::optional<int> bits;          ///< a width that every constrained layer must fit
   std::vector<std::string> ranges;  ///< NAME=lo:hi
-  std::string witness;              ///< a folder, or nothing
+  std::string witness;              ///< a folder; empty: none
   bool json = false;
 };
 
 /// Prints a table or JSON. Throws Error where a certificate or a width does not hold, after printing.
 void verify_accumulators(const VerifyAccumulatorFlags& options);
 
-/// Of "NAME=lo:hi", each. Throws Error for any other text.
+/// Reads "NAME=lo:hi" of each input. Throws Error for any other text.
 analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes);
 
-/// A QCDQ graph in QONNX's words, wherever these can say what it holds; any other as it is.
+/// Returns a QCDQ graph in QONNX's operators, where these can express it; any other graph as it is.
 graph::Graph in_qonnx(const graph::Graph& graph);
 
 }  // namespace crumb::cli
