@@ -1,4 +1,5 @@
-// crumb dequantize: a packed file, a GGUF file, or a folder that another tool quantized becomes float safetensors again.
+// crumb dequantize: converts a packed file, a GGUF file, or a folder that another tool quantized, to float
+// safetensors.
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -32,7 +33,7 @@ struct DequantizeFlags {
   int threads = 0;
 };
 
-/// By its writer a later run knows a file again.
+/// A later run recognizes the file by its writer.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}, {"writer", "crumb dequantize"}};
 
 void write_float_folder(const DequantizeFlags& options, uint64_t shard_bytes,

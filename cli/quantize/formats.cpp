@@ -1,4 +1,4 @@
-// crumb formats: the number formats, and every value of one.
+// crumb formats: lists the number formats, and every value of one.
 #include <cmath>
 #include <iostream>
 
@@ -47,12 +47,12 @@ struct Named {
   const NumberFormat& number;
   const BlockFormat* block = nullptr;
 
-  /// The fixed point of a block format's elements (MXINT8: code * 2^-6).
+  /// Returns the fixed point of a block format's elements (MXINT8: code * 2^-6).
   float unit() const { return std::ldexp(1.0F, block ? block->scale_exponent : 0); }
   float largest() const { return number.largest_value(number.default_range()) * unit(); }
 
-  /// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None
-  /// for learned codebooks: those have no values of their own.
+  /// Returns the codes that the quantizer may emit (integers) or every bit pattern (floats), with their
+  /// values; none for learned codebooks, which have no values of their own.
   std::vector<std::pair<int, float>> code_values() const {
     std::vector<std::pair<int, float>> pairs;
     if (number.learned) return pairs;

@@ -1,4 +1,4 @@
-// crumb passes: what rewrites graphs, and doing it.
+// crumb passes: lists what rewrites graphs, and does it.
 #include "graph/passes/passes.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ std::vector<const Pass*> chosen(const std::vector<std::string>& names) {
   return passes;
 }
 
-/// As a packed file, where the output is called so, with quantizers of constants as codes.
+/// Writes a packed file, with quantizers of constants as codes, where the output's name says so; else ONNX.
 void write_graph(graph::Graph graph, const std::filesystem::path& output) {
   if (output.extension() != ".crumb") return graph::write_onnx(graph, output);
   graph::write_crumb_graph(graph::lift_quantized(std::move(graph)), output);
@@ -76,7 +76,7 @@ void write_graph(graph::Graph graph, const std::filesystem::path& output) {
 
 void print_remarks(const std::vector<PassRemark>& remarks) {
   std::size_t done = 0, changed = 0;
-  std::vector<std::string> reasons;  // in the order of the first of each
+  std::vector<std::string> reasons;  // in order of first occurrence
   std::map<std::string, std::vector<std::string>> stays;
   for (const PassRemark& remark : remarks) {
     done += remark.stays.empty();

@@ -12,7 +12,7 @@
 namespace crumb::cli {
 namespace {
 
-/// A checkpoint but for the tensors that change.
+/// A checkpoint, with some of its tensors changed.
 class FoldedContent final : public exporting::FolderContent {
  public:
   FoldedContent(const exporting::FloatSource& source, const models::FoldedNorms& folded)

@@ -1,4 +1,4 @@
-// crumb quantize: a checkpoint becomes a packed file; a graph is for quantize_graph.h.
+// crumb quantize: makes a packed file of a checkpoint; quantize_graph.h is for graphs.
 #include "jobs/quantize.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ namespace {
 struct QuantizeFlags {
   std::string input, output;
   std::string key, memory, method;
-  std::int64_t trials = 0;  ///< 0: the usual
+  std::int64_t trials = 0;  ///< 0: the default
   RecipeFlags recipe;
   TargetFlags target;
   GraphFlags graph;
@@ -46,10 +46,10 @@ struct QuantizeFlags {
 
 constexpr size_t kWorstListed = 5;
 
-/// What the verb tells of tensors.
+/// What the verb prints of tensors.
 struct Outcome {
   jobs::QuantizeReport report;
-  std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
+  std::optional<BudgetChoice> budget;  ///< with --target: the choice and its measurements
 };
 
 Json report_json(const QuantizeFlags& options, const Outcome& outcome) {
@@ -58,7 +58,7 @@ Json report_json(const QuantizeFlags& options, const Outcome& outcome) {
   return json;
 }
 
-/// The tensors that lost most.
+/// Prints the tensors that lost most.
 void print_worst(std::vector<const TensorReport*> quantized) {
   std::ranges::stable_sort(quantized, {}, [](const TensorReport* t) { return t->sqnr_db; });
   std::cout << "worst tensors:\n";
@@ -71,7 +71,7 @@ void print_worst(std::vector<const TensorReport*> quantized) {
   print_table(rows);
 }
 
-/// What a dry run is for: every tensor.
+/// Prints every tensor, for a dry run.
 void print_all(const std::vector<TensorReport>& tensors) {
   std::vector<std::vector<std::string>> rows{{"tensor", "shape", "dtype", "becomes", "bytes"}};
   for (const TensorReport& t : tensors) {
@@ -132,7 +132,7 @@ uint64_t memory_of(const QuantizeFlags& options) {
 /// Whether the recipe, as far as it is known before tensors are looked at, asks for what only graphs have.
 bool wants_graph(const QuantizeFlags& options) {
   if (options.graph.any() || options.target.asks_for_network()) return true;
-  if (!options.target.target.empty()) {  // which chooses the rest of it
+  if (!options.target.target.empty()) {  // the target chooses the rest of it
     Recipe said;
     RecipeFlags flags = options.recipe;
     apply_flags(taken_graph_fields(flags), said);
@@ -145,7 +145,7 @@ bool wants_graph(const QuantizeFlags& options) {
 /// Error where flags are given that the other of the two has.
 bool is_graph(const QuantizeFlags& options) {
   std::error_code unknown;
-  if (!std::filesystem::exists(options.input, unknown) && !unknown) return false;  // which its reader says
+  if (!std::filesystem::exists(options.input, unknown) && !unknown) return false;  // its reader reports that
   const bool is_file = jobs::is_network_file(options.input) && !options.graph.tensors_only;
   const bool found = is_file || (!options.graph.tensors_only && models::is_checkpoint(options.input) &&
                                  wants_graph(options));
@@ -168,7 +168,7 @@ bool is_graph(const QuantizeFlags& options) {
                              : " is taken for a graph because of what is said of its network"));
 }
 
-/// Methods that are several stages, or one of another name.
+/// A method that is several stages, or a stage of another name.
 struct Method {
   const char *name, *stages;
 };
@@ -182,12 +182,12 @@ std::vector<std::string> methods() {
   return names;
 }
 
-/// --method and --trials become --stages.
+/// Translates --method and --trials to --stages.
 void use_method(const std::string& method, std::int64_t trials, bool has_samples, RecipeFlags& flags) {
   if (trials > 0 && method != "auto") throw usage_error("--trials is for --method auto");
   if (method.empty()) return;
   if (!flags.stages.empty()) throw usage_error("--method and --stages say the same thing; give one of them");
-  if (method == "rounding" && !has_samples) return;  // what is done anyhow, of tensors alone, too
+  if (method == "rounding" && !has_samples) return;  // that is the default, also for tensors alone
   const Method* const known =
       std::ranges::find(kMethods, method, [](const Method& one) { return std::string(one.name); });
   flags.stages = known == std::end(kMethods) ? method : known->stages;
@@ -258,7 +258,7 @@ void quantize_network_by_target(const QuantizeFlags& options, const Wish& wish) 
                                                     wish.formats, options.threads));
   apply_flags(of_graphs, choice.recipe);
   for (Rule& rule : choice.recipe.rules)
-    rule.optional = true;  // the network may leave tensors of the file out
+    rule.optional = true;  // the network may not have some tensors of the file
   if (!options.json) print_choice(choice, measured_as(options.target.sensitivity));
   Json json;
   add_json(choice, options.target.target, json);
@@ -346,7 +346,7 @@ void quantize_verb(const QuantizeFlags& options) {
       jobs::note_saturated(outcome.report.tensors, of_target);
     } else {
       write_recipe(request.recipe, options.output);
-      outcome.report.seconds = now_seconds() - start;  // what choosing took, too
+      outcome.report.seconds = now_seconds() - start;  // with the time of choosing
     }
     note_unused(*wish, *outcome.budget, outcome.report, of_target);
     std::ranges::copy(of_target.all(), std::back_inserter(outcome.report.notes));

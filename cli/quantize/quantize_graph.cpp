@@ -14,7 +14,8 @@
 namespace crumb::cli {
 namespace {
 
-/// Whether nobody said of weights more than the name of a scheme; GGUF's blocks are those of its tools.
+/// Whether the flags say nothing of weights but a scheme's name. Not so for GGUF's schemes, whose blocks are
+/// those of its tools.
 bool is_of_scheme(const QuantizeGraph& wish) {
   const RecipeFlags& flags = wish.recipe;
   return !wish.chosen && flags.weights.empty() && flags.recipe.empty() && !flags.scheme.starts_with("gguf:");
@@ -49,7 +50,7 @@ jobs::QuantizeRequest request_of(const QuantizeGraph& wish) {
   use_profile(wish.flags.profile, flags);
   request.recipe = wish.chosen ? *wish.chosen : recipe_of(flags);
   request.checks_profile = !flags.base.empty();
-  // A file that names its stages, as those that --target writes do, says all: samples move no quantizers.
+  // A file that names its stages, as those that --target writes do, is complete: samples move no quantizers.
   request.is_whole =
       wish.chosen || (!flags.recipe.empty() && flags.stages.empty() && !request.recipe.stages.empty());
   return request;

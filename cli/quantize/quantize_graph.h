@@ -1,5 +1,5 @@
-// crumb quantize of a graph, or of a checkpoint as a graph: quantizers where a recipe says, scales of activations from
-// calibration data.
+// crumb quantize of a graph, or of a checkpoint as a graph: puts quantizers where a recipe says, with scales
+// of activations from calibration data.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@ struct GraphFlags {
   std::vector<std::string> data, shapes;
   std::string to, profile, device;
   std::int64_t opset = 0;
-  std::size_t tokens = 0;  ///< of text; 0: all
+  std::size_t tokens = 0;  ///< tokens of a text; 0: all
   bool tensors_only = false;
   bool float16_io = false, float32_io = false;
 
@@ -32,11 +32,11 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags);
 struct QuantizeGraph {
   std::string input, output;
   RecipeFlags recipe;
-  std::optional<Recipe> chosen;  ///< instead of what the flags say
-  Json assignment = {};          ///< how it was chosen, for the report in JSON; null: by flags
+  std::optional<Recipe> chosen;  ///< the recipe, instead of the flags' one
+  Json assignment = {};          ///< how the recipe was chosen, for the report in JSON; null: by flags
   GraphFlags flags;
   int threads = 0;
-  std::uint64_t memory = 0;  ///< bytes of samples on their way; 0: the usual
+  std::uint64_t memory = 0;  ///< bytes of samples in flight; 0: the default
   bool json = false, dry_run = false, resume = false;
 };
 

@@ -13,7 +13,7 @@ namespace {
 using graph::PlannedConstant;
 using graph::PlannedEdge;
 
-/// Of a stage that rounds: what each layer loses either way.
+/// Returns, for a stage that rounds, what each layer loses either way.
 std::string losses_of(const ptq::StageReport& stage) {
   std::string text;
   for (const ptq::LayerReport& layer : stage.layers) {
@@ -89,7 +89,7 @@ std::string text_of(const ptq::StageReport& stage) {
   return text + losses_of(stage);
 }
 
-/// How much less of the matrices is lost, on average and where it is least.
+/// Prints the report: constants, stages, edges, biases, and how far the outputs agree.
 void print(const jobs::QuantizeReport& report) {
   print_constants(report);
   for (const ptq::StageReport& stage : report.stages) std::cout << "\n" << text_of(stage);

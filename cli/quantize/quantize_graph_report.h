@@ -1,4 +1,4 @@
-// What quantizing a network did, or would do, as text.
+// Prints what quantizing a network did, or would do.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace crumb::cli {
 
 void print(const jobs::QuantizeReport& report);
 
-/// What a stage did, a line for people and one for each note.
+/// Returns what a stage did: one line for people and one for each note.
 std::string text_of(const ptq::StageReport& stage);
 
 }  // namespace crumb::cli

@@ -1,4 +1,4 @@
-// crumb recipe: the presets, one of them as YAML, a recipe checked and resolved, the fields.
+// crumb recipe: lists the presets, prints one as YAML, checks and resolves a recipe, lists the fields.
 #include "quant/recipe/recipe.h"
 
 #include <filesystem>

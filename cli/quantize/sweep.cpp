@@ -1,4 +1,4 @@
-// crumb sweep: one network in many formats by many methods, and what each is worth.
+// crumb sweep: quantizes one network in many formats by many methods, and measures each.
 #include "jobs/sweep.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct SweepFlags {
   jobs::SweepRequest request;
   SweepGridFlags grid;
   std::vector<std::string> shapes;
-  double peak = 0;  ///< 0: none is given
+  double peak = 0;  ///< 0: not given
   bool json = false;
 };
 

@@ -21,7 +21,7 @@ std::vector<std::string> parts_of(std::string_view text, char separator) {
   }
 }
 
-/// What a flag lists, each in its own words, which `read` gives or refuses.
+/// Returns the elements of a flag's list, each by `read`, which may refuse it.
 std::vector<std::string> list_of(const std::string& flag, const std::string& list,
                                  const std::function<std::string(const std::string&)>& read) {
   std::vector<std::string> found;
@@ -41,7 +41,8 @@ std::vector<std::string> list_of(const std::string& flag, const std::string& lis
 
 constexpr std::string_view kSame = "same";
 
-/// For the format's own numbers: integers without a sign, since those that can be negative get one (graph/quantize/plan.h).
+/// Returns the spec of activations for "same": the format's own numbers, as integers without a sign; those
+/// that can be negative get one (graph/quantize/plan.h).
 std::string activations_of(const std::string& wish, const std::string& format) {
   const std::string number = format.substr(0, format.find(':'));
   if (wish != kSame || number == "keep") return wish == kSame ? number : wish;

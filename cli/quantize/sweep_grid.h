@@ -10,14 +10,15 @@
 namespace crumb::cli {
 
 struct SweepGridFlags {
-  std::string formats;               ///< specs of weights, between commas
-  std::string activations = "keep";  ///< specs, keep, or same, between commas
-  std::string methods = "rounding";  ///< between commas: rounding, or stages joined by +
-  RecipeFlags recipe;                ///< what all cells share
+  std::string formats;               ///< specs of weights, separated by commas
+  std::string activations = "keep";  ///< specs, keep, or same, separated by commas
+  std::string methods = "rounding";  ///< separated by commas: rounding, or stages joined by +
+  RecipeFlags recipe;                ///< shared by all cells
 };
 
-/// All of a format, then of the next; within it by activations. Throws usage Error, naming the flag: what is
-/// no spec and no stage, a stage of training, one thing twice, nothing.
+/// Returns all cells of the first format, then of the next; within a format by activations. Throws usage
+/// Error, naming the flag, for what is neither a spec nor a stage, for a stage of training, for the same
+/// thing twice and for an empty list.
 std::vector<jobs::SweepCell> sweep_cells(const SweepGridFlags& flags);
 
 }  // namespace crumb::cli

@@ -9,7 +9,7 @@
 namespace crumb::cli {
 namespace {
 
-/// Notes are for the table's last column; an error stands there whole.
+/// Returns a row's cells for printing: notes go to the last column; an error is not cut.
 std::vector<std::string> shown(const eval::GridTable& table, std::size_t row) {
   constexpr std::size_t kMostLetters = 60;
   std::vector<std::string> cells = eval::cells_of(table, row);
@@ -34,7 +34,7 @@ RowLines::RowLines(const std::vector<jobs::SweepCell>& cells, const eval::GridTa
 
 void RowLines::print(const eval::GridTable& table, std::size_t row) const { print(shown(table, row)); }
 
-/// Without the first, which says what is on the front: that is not known yet.
+/// Prints the cells without the first, which says what is on the front: that is not known yet.
 void RowLines::print(const std::vector<std::string>& cells) const {
   std::string line;
   for (std::size_t i = 1; i < cells.size(); ++i) {

@@ -1,4 +1,4 @@
-// What crumb sweep prints.
+// Prints what crumb sweep finds.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace crumb::cli {
 
-/// Rows on their way, as wide as the grid's own words ask. The head is printed at once.
+/// Prints rows as they come, in columns as wide as the grid's own words need. Prints the head at once.
 class RowLines {
  public:
   RowLines(const std::vector<jobs::SweepCell>& cells, const eval::GridTable& head);
@@ -23,7 +23,7 @@ class RowLines {
   std::vector<std::size_t> widths_;
 };
 
-/// All of them, and which are on the front.
+/// Prints all rows, and which are on the Pareto front.
 void print_grid(const eval::GridTable& table);
 
 }  // namespace crumb::cli

@@ -33,7 +33,7 @@ void refuse_without_data(const NetworkTarget& request) {
     throw usage_error("--activation-formats: what layers take in is measured on samples: give --data");
 }
 
-/// The first axis is of samples, of which one is counted.
+/// Refuses open sizes other than the first axis, which is of samples; one sample is counted.
 void refuse_open_sizes(const Graph& graph, const NetworkTarget& request) {
   if (request.wish.target.bops == 0 || !request.graph.shapes.empty()) return;
   for (const std::string& input : graph.inputs) {

@@ -1,4 +1,5 @@
-// crumb quantize --target for networks: formats of weights and activations, for bit operations, registers, and bits of graphs.
+// crumb quantize --target for networks: chooses formats of weights and activations by bit operations,
+// registers, or a graph's bits per weight.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,17 @@ struct NetworkTarget {
   GraphFlags graph;
   Wish wish;
   int threads = 0;
-  std::uint64_t memory = 0;  ///< QuantizeGraph's
+  std::uint64_t memory = 0;  ///< as QuantizeGraph's
 };
 
-/// Measures and chooses, with progress on stderr. Throws usage Error for what does not fit together, and as
-/// ptq::choose_formats() does.
+/// Measures and chooses, with progress on stderr. Throws usage Error for flags that do not go together, and
+/// as ptq::choose_formats() does.
 ptq::MixedChoice choose_for_network(const NetworkTarget& request);
 
-/// For the report in JSON.
+/// Returns the choice for the report in JSON.
 Json assignment_json(const ptq::MixedChoice& choice, const std::string& target);
 
-/// Which formats how many layers have, what is lost, and what of the target is taken, for the report as text.
+/// Prints how many layers have which formats, what is lost, and how much of the target is used.
 void print_choice(const ptq::MixedChoice& choice, const NetworkTarget& request, const std::string& target);
 
 }  // namespace crumb::cli

@@ -26,7 +26,7 @@ Recipe of_all_weights() {
   return recipe;
 }
 
-/// The tensor's own loss becomes that of its layer's outputs.
+/// Replaces the tensor's own loss by that of its layer's outputs.
 void weigh_by_outputs(const ptq::OutputErrors& errors, const std::string& tensor,
                       std::vector<MeasuredFormat>& formats) {
   const auto layer = errors.find(tensor);
@@ -75,7 +75,7 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
   const QuantSpec probe = ptq::probe_of(formats);
   const ptq::FloatResults floats(setting, distance_for(graph), probes_of(samples.is_text()));
   const auto probed = std::make_shared<std::map<std::string, double>>(ptq::distances(setting, probe, floats));
-  ptq::Proportion proportion;  // of all layers that were probed
+  ptq::Proportion proportion;  // over all layers that were probed
   for (const auto& [tensor, by_spec] : *errors) {
     const auto found = probed->find(tensor);
     if (found == probed->end()) continue;
