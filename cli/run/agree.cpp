@@ -1,4 +1,4 @@
-// crumb agree: do two sets of embeddings say the same?
+// crumb agree: compares two sets of embeddings.
 #include <iostream>
 
 #include "base/files/text.h"

@@ -45,7 +45,7 @@ struct BenchFlags {
 
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
-/// Sizes that the shapes given say of the graph's symbols.
+/// Returns the sizes of the graph's symbols that the given shapes imply.
 std::map<std::string, std::int64_t> symbols_in(const Graph& graph, const Shapes& shapes) {
   std::map<std::string, std::int64_t> sizes;
   for (const auto& [name, shape] : shapes) {
@@ -96,14 +96,14 @@ std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchFlags& options) 
 }
 
 struct Times {
-  std::vector<double> seconds;  ///< of each run, sorted
+  std::vector<double> seconds;  ///< one a run, sorted
   double at(double share) const {
     const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(seconds.size())));
     return seconds[std::min(std::max<std::size_t>(place, 1), seconds.size()) - 1];
   }
 };
 
-/// Runs for so long, at least five times, after one run that does not count.
+/// Runs for this long, at least five times, after one run that does not count.
 template <class Run>
 Times timed(double seconds, const Run& run) {
   run();
@@ -132,11 +132,11 @@ Json json_of(const Times& times, std::int64_t batch) {
 }
 
 struct StepTime {
-  std::string name, op, registers;  ///< those of integer products: how wide, and why
+  std::string name, op, registers;  ///< registers: those of integer products, how wide and why
   double seconds = 0;
 };
 
-/// Means over some runs, in the order of the steps.
+/// Returns means over some runs, in the order of the steps.
 std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<runtime::Array>& inputs,
                                  runtime::RunOptions options, std::size_t runs) {
   std::vector<StepTime> steps;

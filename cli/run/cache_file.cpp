@@ -32,7 +32,7 @@ std::string hex(std::uint32_t sum) {
   return text.data();
 }
 
-/// Of a whole file: of the checksums of its pieces.
+/// Returns the checksum of a whole file: that of its pieces' checksums.
 std::uint32_t checksum_of_file(const std::filesystem::path& path, int threads, std::uint32_t before) {
   constexpr std::size_t kPiece = std::size_t{8} << 20;
   const MappedFile file = MappedFile::open(path).take();
@@ -88,7 +88,7 @@ std::string field(const std::vector<std::pair<std::string, std::string>>& fields
   return "nothing";
 }
 
-/// The bytes behind the identity, which it must be.
+/// Returns the bytes after the identity, which must match.
 std::span<const std::byte> behind_identity(std::span<const std::byte> bytes,
                                            const NetworkIdentity& identity) {
   std::array<std::uint32_t, 2> numbers{};

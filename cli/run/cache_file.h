@@ -1,7 +1,8 @@
-// The file of --save-cache: keys and values of what was said, and which network made them.
+// The file of --save-cache: keys and values of a conversation, and the network that made them.
 //
-//   12 bytes "crumb-cache" and a 0; uint32 version (1); uint32 bytes of the JSON text; that text, NetworkIdentity's fields as
-//   an object of strings; then what runtime::Decoding::save() gives. Little-endian.
+//   12 bytes "crumb-cache" and a 0; uint32 version (1); uint32 length of the JSON text in bytes; the JSON
+//   text, NetworkIdentity's fields as an object of strings; then what runtime::Decoding::save() gives.
+//   Little-endian.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +16,25 @@
 
 namespace crumb::cli {
 
-/// Everything that decides keys and values beside the tokens, by names for messages, in a fixed order.
+/// Everything that decides keys and values in addition to the tokens, by names for messages, in a fixed
+/// order.
 struct NetworkIdentity {
   std::vector<std::pair<std::string, std::string>> fields;
 };
 
-/// Of the model at `path`, opened with these wishes, and computing by this promise. Weights are known by checksums: of a
-/// packed file, those that its header has, so that no weight is read; of a folder, a GGUF file and other checkpoints, of
-/// the bytes of config.json and of all tensor files, which are read once, on all threads. Adapters are known by
-/// checksums of their numbers. Paths do not count. Throws Error as opening the model does.
+/// Returns the identity of the model at `path`, opened with these options and computed with this promise.
+/// Checksums identify weights: those in the header of a packed file, so that no weight is read; for a folder,
+/// a GGUF file and other checkpoints those of the bytes of config.json and of all tensor files, which are
+/// read once, on all threads. Checksums of their numbers identify adapters. Paths do not count. Throws Error
+/// as opening the model does.
 NetworkIdentity identity_of(const std::string& path, const jobs::ModelWishes& wishes,
                             runtime::Promise promise, int threads);
 
 std::vector<std::byte> cache_bytes(const NetworkIdentity& identity, const runtime::Decoding& decoding);
 
-/// Gives the decoding what the file holds. Throws Error that names the file where it cannot be read, is damaged or none, was
-/// made by another network (what differs is said with both values), or is too long; nothing is changed then.
+/// Loads the file's keys and values into the decoding. Throws Error that names the file where it cannot be
+/// read, is damaged or no cache, was made by another network (the message has what differs, with both
+/// values), or is too long; the decoding is unchanged then.
 void load_cache(const std::string& file, const NetworkIdentity& identity, runtime::Decoding& decoding);
 
 }  // namespace crumb::cli

@@ -25,7 +25,7 @@ runtime::Answer Conversation::say(const std::string& text, const runtime::Genera
     messages_.push_back({"assistant", answer.text});
     return answer;
   } catch (...) {
-    messages_ = before;  // as if it had not been said: turns that went to make room are there again
+    messages_ = before;  // as if it had never been said: turns that were dropped to make room are back
     throw;
   }
 }
@@ -33,12 +33,12 @@ runtime::Answer Conversation::say(const std::string& text, const runtime::Genera
 std::vector<text::TokenId> Conversation::prompt(bool shift) {
   while (true) {
     const std::string text = model_->chat_template().render(messages_, {.add_generation_prompt = true});
-    // A template writes all the special tokens that it wants.
+    // A template writes all the special tokens itself.
     std::vector<text::TokenId> ids = model_->tokenizer().encode(text, false);
     const std::size_t first = messages_[0].role == "system" ? 1 : 0;
     if (!shift || ids.size() < decoding_->context() || messages_.size() < first + 3) return ids;
     const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(first);
-    messages_.erase(oldest, oldest + 2);  // a turn: what was said, and the answer
+    messages_.erase(oldest, oldest + 2);  // a turn: the user's message and the answer
   }
 }
 
@@ -47,7 +47,7 @@ void Conversation::run(const runtime::GenerateOptions& options,
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1;
   const auto show = [](std::string_view text) { std::cout << text << std::flush; };
   ConversationInput input(STDIN_FILENO);
-  check_interrupt();  // one that came while the model was opened
+  check_interrupt();  // for a Ctrl-C while the model was opened
   while (true) {
     if (is_terminal) std::cout << "> " << std::flush;
     const std::optional<std::string> line = input.next();
@@ -64,7 +64,7 @@ void Conversation::run(const runtime::GenerateOptions& options,
     input.forget_interrupts();
     std::cout << "\n";
   }
-  if (!is_terminal) check_interrupt();  // lines may be left that nobody answers
+  if (!is_terminal) check_interrupt();  // unanswered lines may be left
   if (is_terminal) std::cout << "\n";
   input.forget_interrupts();
 }

@@ -15,13 +15,14 @@
 namespace crumb::cli {
 namespace {
 
-/// What the handler writes to. A flag alone would be looked at before a wait and set after that: the wait goes on.
+/// The descriptor that the handler writes to. A flag alone could be set between the check and the wait, which
+/// would go on.
 std::atomic<int> told{-1};
 
 void on_interrupt(int) {
   const int error = errno;
   interrupt_requested() = true;
-  (void)!::write(told, "", 1);  // when the pipe is full, it has been told
+  (void)!::write(told, "", 1);  // a full pipe has its message already
   errno = error;
 }
 
@@ -35,7 +36,7 @@ ConversationInput::ConversationInput(int from) : from_(from) {
   told = interrupt_;
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
-  action.sa_flags = SA_RESTART;  // what is being shown goes on being shown; poll() is told by the pipe
+  action.sa_flags = SA_RESTART;  // output in progress continues; the pipe wakes poll()
   ::sigaction(SIGINT, &action, &before_);
 }
 
@@ -52,7 +53,7 @@ std::optional<std::string> ConversationInput::next() {
   while ((end = read_.find('\n')) == std::string::npos) {
     if (read_more()) continue;
     if (read_.empty() || interrupt_requested()) return std::nullopt;
-    return std::exchange(read_, "");  // the last line has no end
+    return std::exchange(read_, "");  // the last line has no newline
   }
   std::string line = read_.substr(0, end);
   read_.erase(0, end + 1);
@@ -74,7 +75,7 @@ bool ConversationInput::read_more() {
   if (waits[1].revents != 0) return false;
   std::array<char, 4096> bytes{};
   const ssize_t count = ::read(from_, bytes.data(), bytes.size());
-  if (count < 0 && errno == EINTR) return true;  // and look again
+  if (count < 0 && errno == EINTR) return true;  // try again
   if (count > 0) read_.append(bytes.data(), static_cast<std::size_t>(count));
   return count > 0;
 }

@@ -1,4 +1,4 @@
-// crumb embed: sentences to vectors.
+// crumb embed: computes vectors of sentences.
 #include <filesystem>
 #include <iostream>
 

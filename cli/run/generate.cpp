@@ -59,7 +59,7 @@ double rate(std::size_t tokens, double seconds) {
 
 Json json_of(const Answer& answer, const runtime::Decoding& decoding,
              const std::optional<graph::NotFinite>& not_finite) {
-  // The answer's first token is chosen by the prompt's logits: the others take a run each.
+  // The prompt's logits choose the answer's first token; each further token takes one run.
   const std::size_t runs = answer.ids.empty() ? 0 : answer.ids.size() - 1;
   return {{"text", answer.text},
           {"ids", answer.ids},
@@ -72,10 +72,11 @@ Json json_of(const Answer& answer, const runtime::Decoding& decoding,
           {"stopped_by", runtime::name_of(answer.stopped_by)}};
 }
 
-/// The file of --save-cache, opened before the model runs: what cannot be written is said before the work.
+/// The file of --save-cache, opened before the model runs, so that a failure to write is reported before the
+/// work.
 class SavedCache {
  public:
-  /// Keys and values, and the network that they are of.
+  /// Keys and values, and the network that made them.
   struct Made {
     const runtime::Decoding* decoding;
     const NetworkIdentity* identity;
@@ -86,8 +87,8 @@ class SavedCache {
     if (!path.empty()) file_.emplace(path);
   }
 
-  /// Saves what there is behind `work`, also where that ends with an error, which is thrown on; then an older file stays where
-  /// nothing was added. `made` gives what is saved.
+  /// Does `work` and then saves what there is, also where `work` ends with an error, which is thrown on. In
+  /// that case an older file stays if nothing was added. `made` gives what is saved.
   void save_behind(const std::function<void()>& work, const std::function<Made()>& made) {
     const std::vector<TokenId> before = made().decoding->ids();
     try {
@@ -123,7 +124,7 @@ void check_flags(const GenerateFlags& flags) {
   if (flags.save_cache.empty()) return;
   std::vector<std::filesystem::path> inputs = model_inputs(flags.model);
   if (!flags.prompt_file.empty()) inputs.emplace_back(flags.prompt_file);
-  refuse_overwriting_inputs(inputs, flags.save_cache);  // the cache that was loaded may be
+  refuse_overwriting_inputs(inputs, flags.save_cache);  // the cache that was loaded may be overwritten
   claim_output(flags.save_cache);
 }
 
@@ -136,13 +137,13 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
   return runtime::generate(model, decoding, model.tokenizer().encode(prompt), flags.options, show);
 }
 
-/// By which the cache is known; nothing is read where none is kept.
+/// Returns the identity of the cache's network; reads nothing where no cache is kept.
 NetworkIdentity identity_for(const GenerateFlags& flags, const jobs::ModelWishes& wishes) {
   if (flags.save_cache.empty() && flags.load_cache.empty()) return {};
   return identity_of(flags.model, wishes, promise_of(flags.fast), flags.threads);
 }
 
-/// A turn for each line of standard input. The network without adapters is opened when one is first asked for.
+/// Takes one turn for each line of standard input. Opens the network without adapters at its first use.
 void converse(const LanguageModel& model, runtime::Decoding& decoding, const runtime::DecodingOptions& how,
               const GenerateFlags& flags, const NetworkIdentity& identity, SavedCache& saved) {
   std::optional<LanguageModel> bare;

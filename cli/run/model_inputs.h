@@ -1,4 +1,4 @@
-// Which files a verb reads when it is given a model.
+// The files that a verb reads when it is given a model.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,8 @@
 
 namespace crumb::cli {
 
-/// The path itself, and of a folder or another checkpoint every file that it is read from: none of them may be written.
+/// Returns the path itself, and for a folder or another checkpoint every file that it is read from: none of
+/// them may be written.
 std::vector<std::filesystem::path> model_inputs(const std::string& model);
 
 }  // namespace crumb::cli

@@ -1,4 +1,5 @@
-// What verbs that run networks say of values that are NaN or infinite and come to quantizers (graph/not_finite.h).
+// What verbs that run networks print about values that are NaN or infinite and reach quantizers
+// (graph/not_finite.h).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,12 +18,12 @@ inline void add_strict_flag(CLI::App& verb, bool& strict) {
       ->group(kRunningFlags);
 }
 
-/// Nothing where all were finite.
+/// Notes what was found; says nothing where all values were finite.
 inline void note_not_finite(const std::optional<graph::NotFinite>& found, Notes& notes) {
   if (found) notes.say(graph::text_of(*found));
 }
 
-/// {"node", "count"}, or null.
+/// Returns {"node", "count"}, or null.
 inline Json not_finite_json(const std::optional<graph::NotFinite>& found) {
   if (!found) return nullptr;
   return {{"node", found->node}, {"count", found->count}};

@@ -1,4 +1,4 @@
-// crumb run: a graph's outputs for inputs from files.
+// crumb run: computes a graph's outputs for inputs from files.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -60,7 +60,7 @@ std::vector<fs::path> input_files(const RunFlags& options) {
   return files;
 }
 
-/// Where each of these values goes in --output-dir, in the order of the names.
+/// Returns the path of each value in --output-dir, in the order of the names.
 std::vector<std::pair<std::string, fs::path>> files_of(std::vector<std::string> names,
                                                        const RunFlags& options) {
   std::ranges::sort(names);
@@ -91,11 +91,11 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   for (const auto& [name, path] : files_of(names, options)) report(name, path);
 }
 
-/// An archive with code/ inside, as torch.jit.save writes them.
+/// Whether it is an archive with code/ inside, as torch.jit.save writes.
 bool is_torchscript(const fs::path& path) {
   if (!fs::is_regular_file(path)) return false;
   const auto file = MappedFile::open(path);
-  if (!file.ok()) return false;  // whoever reads it says why
+  if (!file.ok()) return false;  // its reader will say why
   const std::span<const std::byte> bytes = file.value().bytes();
   if (bytes.size() < 2 || bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'}) return false;
   const auto members = parse_zip(bytes);
@@ -121,7 +121,7 @@ void check_engine(const RunFlags& options) {
   throw usage_error("--device needs --engine libtorch");
 }
 
-/// On the runtime, which multiplies by codes.
+/// Prepares the runtime, which multiplies by codes.
 std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
                                                    const analysis::AccumulatorSimulation* simulation,
                                                    const RunFlags& options) {
@@ -129,7 +129,7 @@ std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
   return jobs::prepare_on_runtime(graph, options.threads, promise_of(options.fast));
 }
 
-/// On LibTorch, which multiplies by what codes stand for.
+/// Prepares LibTorch, which multiplies by the codes' values.
 std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
                                                     const analysis::AccumulatorSimulation* simulation,
                                                     const RunFlags& options) {
@@ -164,7 +164,8 @@ struct Loaded {
   std::optional<analysis::AccumulatorSimulation> simulation;
 };
 
-/// The most samples at a time of which no piece is left over: what fills one up would count as sums.
+/// Returns the most samples at a time that divide the total: samples that fill up a piece would count as
+/// sums.
 std::int64_t even_piece(std::int64_t total) {
   std::int64_t piece = std::min<std::int64_t>(total, 256);
   while (piece > 1 && total % piece != 0) --piece;
@@ -204,7 +205,7 @@ Loaded load(const RunFlags& options) {
   return {std::move(graph), std::move(inputs), {}};
 }
 
-/// The operators that the runtime has, sorted, one a line; QONNX's with their domain.
+/// Prints the operators that the runtime has, sorted, one a line; QONNX's with their domain.
 void print_operators() {
   std::set<std::string> names;
   for (const runtime::OperatorRow& row : runtime::all_operators())

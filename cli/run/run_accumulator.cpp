@@ -13,7 +13,7 @@
 namespace crumb::cli {
 namespace {
 
-constexpr std::size_t kMostLayers = 20;  // that are listed
+constexpr std::size_t kMostLayers = 20;  // layers that are listed at most
 
 int bits_of(const std::string& text) {
   const auto bits = parse_number<int>(text);

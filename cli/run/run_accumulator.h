@@ -13,17 +13,17 @@ struct RunAccumulatorFlags {
   std::string bits;      ///< of each register; "": nothing is simulated
   std::string overflow;  ///< check, wrap, saturate; "": check
   std::vector<std::string> ranges;
-  bool constrained_only = false;  ///< leave layers out that training did not constrain
+  bool constrained_only = false;  ///< leaves out layers that training did not constrain
 };
 
 void add_accumulator_flags(CLI::App& verb, RunAccumulatorFlags& options);
 
-/// Says on stderr which layers are not simulated, and why. Throws Error for flags that cannot be, and where
-/// no layer can be simulated.
+/// Says on stderr which layers are not simulated, and why. Throws Error for flags that contradict each other,
+/// and where no layer can be simulated.
 analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
                                                       const RunAccumulatorFlags& options);
 
-/// How the registers fared, on stderr.
+/// Prints the registers' overflows on stderr.
 void note_overflows(const analysis::AccumulatorSimulation& simulation);
 
 }  // namespace crumb::cli

@@ -1,4 +1,5 @@
-// Products in simulated registers on the runtime: no LibTorch. (analysis/ and runtime/ know nothing of each other.)
+// Products in simulated registers on the runtime, without LibTorch. (analysis/ and runtime/ do not know each
+// other.)
 #pragma once
 
 #include "analysis/accumulator/register_engine.h"
@@ -10,8 +11,8 @@ class RuntimeRegisters final : public analysis::RegisterEngine {
   /// threads: 0 for those that the machine has.
   explicit RuntimeRegisters(int threads = 0) : threads_(threads) {}
 
-  /// Of a graph as for_runtime() makes it. Throws one Error that names every node that cannot be executed; those that
-  /// requantize what they add up are among them, as in plain runs.
+  /// Prepares a graph as for_runtime() makes it. Throws one Error that names every node that cannot be
+  /// executed; nodes that requantize their sums are among them, as in plain runs.
   std::unique_ptr<graph::Executable> prepare(
       graph::Graph graph, const analysis::AccumulatorSimulation& simulation) const override;
 

@@ -29,20 +29,20 @@ struct TokenizeFlags {
 
 constexpr uint64_t kMostInputBytes = uint64_t{1} << 30;
 
-/// Of a folder, or of the file itself; nothing where there is none.
+/// Returns the text of a file in a folder; nothing where there is none.
 std::optional<std::string> file_beside(const std::filesystem::path& folder, std::string_view name) {
   const std::filesystem::path path = folder / name;
   if (!std::filesystem::exists(path)) return std::nullopt;
   return read_text_file(path, Checkpoint::kMaxModelFile).take();
 }
 
-/// Where the files of a tokenizer are.
+/// The files of a tokenizer.
 struct ModelFiles {
   std::string name;  // for messages
   text::ReadFile read;
 };
 
-/// A tokenizer.json (and what lies beside it), a folder that has one, or any model that carries one.
+/// Finds a tokenizer.json with the files next to it, a folder that has one, or any model that holds one.
 ModelFiles files_of(const std::string& model) {
   const std::filesystem::path path(model);
   const bool is_sentencepiece = path.extension() == ".model";
@@ -107,7 +107,7 @@ std::string read_input(const std::string& path) {
   return text;
 }
 
-/// The whole, or its lines; a last line without an end counts.
+/// Returns the whole text, or its lines; a last line without a newline counts.
 std::vector<std::string> texts_of(std::string text, bool lines) {
   if (!lines) return {std::move(text)};
   std::vector<std::string> out;
@@ -141,7 +141,7 @@ void tokenize_verb(const TokenizeFlags& options) {
   const text::TextTokenizer tokenizer = open_tokenizer(files);
   Json texts = Json::array();
   for (const std::string& text : inputs) {
-    // A template writes all the special tokens that it wants.
+    // A template writes all the special tokens itself.
     const std::vector<text::TokenId> ids = tokenizer.encode(text, options.special && !is_chat);
     if (!options.json) {
       print_tokens(tokenizer, ids, options.pieces);
