@@ -1,4 +1,4 @@
-// Where the data sets of crumb train's tasks lie.
+// The folder of data sets for crumb train's tasks.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace crumb::cli {
 
-/// The folder that the flag --data-dir names; without one $CRUMB_DATA, or the folder that scripts/setup
-/// fills.
+/// Returns the folder that the flag --data-dir names; without the flag $CRUMB_DATA, or the folder that
+/// scripts/setup fills.
 std::filesystem::path data_folder(const std::string& flag = "");
 
 }  // namespace crumb::cli

@@ -109,7 +109,7 @@ namespace {
 
 constexpr std::size_t kDrawnTokens = 16384;
 
-/// Whether the folder's unfinished run has drawn the file; its state says how.
+/// Whether the folder's unfinished run has sampled the file, as its state says.
 bool is_drawn_already(const LanguageTrainingFlags& flags, const std::filesystem::path& file) {
   std::error_code none;
   return !flags.restart && std::filesystem::exists(training::RunFolder::state_in(file.parent_path()), none) &&
@@ -126,7 +126,7 @@ std::vector<std::int64_t> kept_text(const std::filesystem::path& file) {
   return found;
 }
 
-/// --tokens of them, in sequences of --length.
+/// Samples --tokens tokens, in sequences of --length.
 runtime::DrawnText sequences_to_draw(const LanguageTrainingFlags& flags,
                                      const tasks::LanguageRequest& request) {
   const std::size_t wanted = flags.tokens > 0 ? flags.tokens : kDrawnTokens;
@@ -137,7 +137,7 @@ runtime::DrawnText sequences_to_draw(const LanguageTrainingFlags& flags,
           .threads = request.threads};
 }
 
-/// draw(model, which, done) on the request's network, with a line of progress.
+/// Calls draw(model, which, done) with the request's network, and shows progress.
 template <class Draw>
 auto drawn(const tasks::LanguageRequest& request, const runtime::DrawnText& which, const text::ReadFile& read,
            const Draw& draw) {
@@ -159,7 +159,7 @@ tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::st
   return text;
 }
 
-/// A line for each conversation.
+/// Returns one line for each conversation.
 std::string lines_of(const std::vector<runtime::DrawnConversation>& conversations) {
   std::string lines;
   for (const runtime::DrawnConversation& conversation : conversations) {
@@ -173,7 +173,7 @@ std::string lines_of(const std::vector<runtime::DrawnConversation>& conversation
   return lines;
 }
 
-/// One of the processes that train together tells what is to be known of texts.
+/// Returns the observer of texts' notes: one of the processes that train together prints them.
 jobs::Observer& watching() {
   static jobs::Observer silent;
   return is_writer() ? terminal() : silent;
@@ -205,7 +205,7 @@ void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::strin
                       " is drawn from decoders, found a sentence encoder: give a file of lines");
   runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read, "the model");
   if (!valid.empty())
-    request.valid_lines = jobs::tokenized_lines(valid, tokenizer);  // whole, as crumb embed takes them
+    request.valid_lines = jobs::tokenized_lines(valid, tokenizer);  // uncut, as crumb embed takes them
   tokenizer.limit_length(static_cast<std::size_t>(flags.length));
   request.lines = jobs::tokenized_lines(data, tokenizer);
 }
@@ -228,7 +228,7 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
   tasks::LanguageText& text = request.text;
   if (is_drawn(data)) {
     request.drawn = data + " " + std::to_string(flags.tokens > 0 ? flags.tokens : kDrawnTokens);
-    jobs::open_language_trainer().check(request);  // before it takes its time
+    jobs::open_language_trainer().check(request);  // before sampling, which takes time
     text = data == kSynthetic ? drawn_text(flags, folder, read, request)
                               : drawn_conversations(flags, folder, read, tokenizer, request);
   } else {
@@ -275,7 +275,7 @@ Stage end_to_end_stage(const LanguageTrainingFlags& flags, const EndToEnd& more)
   say("warm_up", static_cast<double>(flags.warm_up));
   say("scales_alone", more.scales_alone ? 1 : 0);
   say("learn_adapters", more.learn_adapters ? 1 : 0);
-  // What is usual without them follows from the network.
+  // Without the flags, the default follows from the network.
   if (more.rate > 0) stage.options["rate"] = more.rate;
   if (more.scale_rate > 0) stage.options["scale_rate"] = more.scale_rate;
   return stage;

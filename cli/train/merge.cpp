@@ -1,4 +1,4 @@
-// crumb merge: adapters go into the matrices that they stand beside.
+// crumb merge: merges adapters into the matrices that they adapt.
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -39,7 +39,7 @@ struct MergeFlags {
   bool json = false;
 };
 
-/// "3.1e-05".
+/// Returns text such as "3.1e-05".
 std::string short_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1e", value);
@@ -70,7 +70,7 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
             << count_text(report.tensors, "tensor") << ": " << flags.output << "\n";
 }
 
-/// What lies beside the codes.
+/// Returns the packed file's other files.
 std::map<std::string, std::string> merged_files(const MergeFlags& flags, const TensorSource& source,
                                                 const graph::Graph& merged) {
   std::map<std::string, std::string> files = jobs::packed_files(source);
@@ -119,7 +119,7 @@ void merge_and_train(const MergeFlags& flags, const TensorSource& source, const 
   std::map<std::string, std::string> files = merged_files(flags, source, merged);
   const Json report =
       train_merged(flags.training, std::move(adapted), std::move(merged), std::move(files), flags.output);
-  if (report.is_null()) return;  // another process has it
+  if (report.is_null()) return;  // another process has the report
   if (flags.json) return print_json(report);
   print_table({{report.at("metric"), "with adapters", "merged", "trained"},
                {"", measure_text(report, "float"), measure_text(report, "rounded"),
@@ -130,7 +130,7 @@ void merge_and_train(const MergeFlags& flags, const TensorSource& source, const 
             << megabytes(report.at("bytes").get<std::uint64_t>()) << "\n";
 }
 
-/// Before anything is read.
+/// Called before anything is read.
 void claim(const MergeFlags& flags) {
   if (flags.training.is_wanted()) return;  // a run goes on in its folder
   std::vector<fs::path> inputs{flags.model};

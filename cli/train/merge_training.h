@@ -1,4 +1,4 @@
-// crumb merge --train: merged codes that learn what the network computes with its adapters beside.
+// crumb merge --train: trains merged codes to give what the network computes with separate adapters.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -23,14 +23,15 @@ struct MergeTrainingFlags {
   bool is_wanted() const { return !data.empty(); }
 };
 
-/// Gives those that say something only where --train is given.
+/// Returns those flags that need --train.
 std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags);
 
 /// Throws usage Error where one of them was given.
 void refuse_without_train(const std::vector<CLI::Option*>& options);
 
-/// `adapted`: the network with its adapters; `merged`: its codes with these in them, where training begins; `files`: beside them,
-/// with their recipe. Writes the folder of crumb train lm, and gives its report, null in a process that another one writes for.
+/// `adapted`: the network with its adapters. `merged`: its codes with the adapters merged in, where training
+/// begins. `files`: the packed file's other files, with their recipe. Writes the folder of crumb train lm.
+/// Returns its report, null in a process for which another one writes.
 Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::Graph merged,
                   std::map<std::string, std::string> files, const std::string& folder);
 

@@ -1,4 +1,4 @@
-// The recipe of a network whose adapters went into its codes.
+// The recipe of a network whose adapters were merged into its codes.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 namespace crumb::cli {
 
-/// What it would take to quantize a network's constants as they are.
+/// Returns a recipe that quantizes a network's constants as they are quantized now.
 Recipe recipe_of_codes(const graph::Graph& graph);
 
-/// The recipe among a packed file's `files` names the specs of these constants from now on; what it says of activations and caches,
-/// and the stages that made the file, stay.
+/// Changes the recipe among a packed file's `files` to name the specs of these constants; what it says of
+/// activations and caches, and the stages that made the file, stay.
 void name_codes(std::map<std::string, std::string>& files, const graph::Graph& graph);
 
-/// One more stage made the file whose `files` these are.
+/// Adds a stage to those that made the file whose `files` these are.
 void add_stage(std::map<std::string, std::string>& files, Stage stage);
 
 }  // namespace crumb::cli

@@ -16,20 +16,20 @@ namespace {
 
 constexpr std::size_t kMostValues = 64;
 
-/// The flag of that name of one of the verbs; null where none has it.
+/// Returns the flag of that name of one of the verbs; null where none has it.
 const CLI::Option* find_flag(const std::vector<const CLI::App*>& verbs, const std::string& name) {
   for (const CLI::App* verb : verbs)
     if (const CLI::Option* option = verb->get_option_no_throw(name)) return option;
   return nullptr;
 }
 
-/// Where the first argument is, from `first` on, that is neither a flag nor a flag's value.
+/// Returns the index of the first argument, from `first` on, that is neither a flag nor a flag's value.
 std::optional<std::size_t> first_positional(const std::vector<const CLI::App*>& verbs,
                                             const std::vector<std::string>& arguments, std::size_t first) {
   for (std::size_t i = first; i < arguments.size(); ++i) {
     if (!arguments[i].starts_with('-')) return i;
     const CLI::Option* flag = find_flag(verbs, arguments[i]);
-    if (!flag) continue;  // --flag=value, or nobody's
+    if (!flag) continue;  // --flag=value, or an unknown flag
     const auto least = static_cast<std::size_t>(flag->get_items_expected_min());
     const std::size_t most = std::min(static_cast<std::size_t>(flag->get_items_expected_max()), kMostValues);
     std::size_t taken = 0;
@@ -42,7 +42,7 @@ std::optional<std::size_t> first_positional(const std::vector<const CLI::App*>& 
   return std::nullopt;
 }
 
-/// The verb of crumb train that trains it.
+/// Returns the verb of crumb train that trains it.
 std::string verb_for(const std::string& trained) {
   if (std::ranges::find(tasks::kTasks, trained) != std::end(tasks::kTasks)) return "task";
   if (is_own_network(trained)) return "graph";

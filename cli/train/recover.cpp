@@ -1,4 +1,4 @@
-// crumb recover: a low-rank adapter learns, on frozen codes, to win back what quantizing took.
+// crumb recover: trains a low-rank adapter on frozen codes to win back what quantizing lost.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -40,7 +40,7 @@ struct RecoverFlags {
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;
   bool is_named = false;
-  std::string of_fresh_ones;  ///< a flag that is given and shapes a fresh adapter
+  std::string of_fresh_ones;  ///< a given flag that only a fresh adapter has
 };
 
 void print_recovered(const Json& report, const std::string& folder) {
@@ -67,7 +67,7 @@ void print_recovered(const Json& report, const std::string& folder) {
             << fixed(report.at("bytes").get<double>() / 1e6, 2) << " MB\n";
 }
 
-/// What goes on: the file's adapter of the name, or its only one.
+/// Returns the adapter that goes on: the file's adapter of that name, or its only one.
 qat::AdapterOptions kept_adapter(const RecoverFlags& flags, const graph::Graph& base) {
   if (!flags.of_fresh_ones.empty())
     throw usage_error(flags.of_fresh_ones +
@@ -85,8 +85,9 @@ qat::AdapterOptions kept_adapter(const RecoverFlags& flags, const graph::Graph& 
   return options;
 }
 
-/// An adapter that begins with what codes lack of the float network's matrices: where codes are of other numbers, or an adapter
-/// has a part of them already, that is no error of theirs.
+/// Throws unless codes are those of the baseline: such an adapter begins with the difference between the
+/// float network's matrices and the codes. Where codes are of other numbers, or an adapter holds a part of
+/// them already, that difference is no rounding error.
 void expect_codes_of_the_baseline(const RecoverFlags& flags, const graph::Graph& base,
                                   const std::map<std::string, std::string>& files) {
   const std::string which = "--init " + flags.init + " begins with each matrix' error, and ";
@@ -103,7 +104,7 @@ void expect_codes_of_the_baseline(const RecoverFlags& flags, const graph::Graph&
                         way);
 }
 
-/// The float network that the base is to answer like.
+/// Opens the float network whose answers the base shall match.
 graph::Graph open_baseline(const std::string& path, const std::map<std::string, std::string>& files,
                            const graph::Graph& base, const std::string& name) {
   graph::Graph network = models::open_graph(path);
@@ -180,7 +181,7 @@ void recover_verb(const RecoverFlags& flags) {
     run.news = line.news(run.request.rate);
     report = training::train_language_into(run, jobs::open_language_trainer());
   }
-  if (report.is_null()) return;  // another process has it
+  if (report.is_null()) return;  // another process has the report
   flags.json ? print_json(report) : print_recovered(report, flags.output);
 }
 

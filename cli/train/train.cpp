@@ -1,4 +1,4 @@
-// crumb train: what can be trained, a verb each.
+// crumb train: what can be trained, one verb each.
 #include "cli/train/train.h"
 
 #include "cli/flags/verb.h"

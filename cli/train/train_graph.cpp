@@ -1,4 +1,4 @@
-// crumb train graph: a network of the user's own.
+// crumb train graph: trains a network of the user's own.
 #include "base/files/text.h"
 #include "cli/flags/flag_group.h"
 #include "cli/train/train.h"

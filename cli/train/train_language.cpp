@@ -1,4 +1,4 @@
-// crumb train lm and crumb train embed: their flags.
+// crumb train lm and crumb train embed: declares their flags.
 #include <limits>
 
 #include "cli/flags/flag_group.h"
@@ -10,7 +10,7 @@
 namespace crumb::cli {
 namespace {
 
-/// Those of the flags that stages of a recipe stand for, which were given.
+/// Returns those of the given flags that stages of a recipe replace.
 std::vector<std::string> flags_of_stages(const CLI::App& verb) {
   std::vector<std::string> given;
   for (const char* flag : {"--block-wise", "--block-sequences", "--steps", "--warm-up", "--rate",
@@ -121,7 +121,7 @@ void add_run_flags(CLI::App& verb, LanguageWish& wish) {
   add_threads_flag(verb, wish.threads, "Threads of a step (as many as cores)");
 }
 
-/// What both have behind their inputs and losses.
+/// Adds the flags that both verbs have after their inputs and losses.
 void add_shared_flags(CLI::App& verb, LanguageWish& wish) {
   add_learning_flags(verb, wish);
   add_recipe_flags(verb, wish.recipe);
@@ -131,7 +131,7 @@ void add_shared_flags(CLI::App& verb, LanguageWish& wish) {
 
 constexpr const char* kGoesOn = "A run that was cut off goes on where it stood.\n\n";
 
-/// What both do when they are called.
+/// Sets what both verbs do when they are called.
 void set_callback(CLI::App& verb, const std::shared_ptr<LanguageWish>& wish) {
   verb.callback([wish, &verb] {
     wish->given = flags_of_stages(verb);

@@ -34,7 +34,7 @@
 namespace crumb::cli {
 namespace {
 
-/// What --loss and --teacher say together.
+/// Returns the loss that --loss and --teacher mean together.
 tasks::LanguageLoss loss_of(const LanguageWish& wish) {
   const bool is_fresh = !wish.flags.from_scratch.empty();
   const std::string teacher = wish.flags.teacher.empty() && is_fresh ? "none" : wish.flags.teacher;
@@ -77,10 +77,10 @@ void print_report(const Json& report, const std::string& folder) {
 /// Where training begins.
 struct Beginning {
   graph::Graph network;                      ///< in floats
-  std::map<std::string, std::string> files;  ///< beside it
+  std::map<std::string, std::string> files;  ///< the model's other files
 };
 
-/// Throws where more than weights is quantized. `source`: the flag and its value.
+/// Throws where anything but weights is quantized. `source`: the flag and its value.
 void refuse_quantized_values(const graph::Graph& graph, const std::string& source) {
   const auto quantizer = std::ranges::find_if(graph.nodes, graph::is_quantizer);
   if (quantizer != graph.nodes.end())
@@ -107,7 +107,7 @@ Beginning beginning_of(const LanguageWish& wish) {
   return {std::move(read.graph), jobs::packed_files(source)};
 }
 
-/// --start, whose weights are to be learned.
+/// Returns the network of --start, whose weights are to be learned.
 graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
   const std::string& path = wish.flags.start;
   if (!wish.flags.from_scratch.empty())
@@ -135,8 +135,7 @@ void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
                                 : " is a sentence encoder: crumb train embed"));
 }
 
-/// What the recipe's stages say instead of flags; they are the request's then, and no more the recipe's. Gives those before
-/// training.
+/// Moves the recipe's stages, which replace flags, into the request. Returns those before training.
 std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
   const std::vector<Stage> stages = std::exchange(request.recipe.stages, {});
   std::vector<Stage> before;
@@ -181,7 +180,7 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
   return before;
 }
 
-/// Throws usage Error where adapters are to learn along, and neither the network has one nor a stage makes one.
+/// Throws usage Error where adapters are to be learned too, but the network has none and no stage makes one.
 void check_learned_adapters(const std::vector<Stage>& stages, const tasks::LanguageRequest& request) {
   const bool makes_one =
       std::ranges::any_of(stages, [](const Stage& stage) { return stage.name == "low_rank"; });
@@ -192,7 +191,8 @@ void check_learned_adapters(const std::vector<Stage>& stages, const tasks::Langu
         "(low_rank)");
 }
 
-/// What the stages before training make of the network: the codes that it begins with. A run that goes on has them in its folder.
+/// Applies the stages before training to the network: they give the codes that it begins with. A run that
+/// goes on has these in its folder.
 void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages, training::LanguageRun& run) {
   if (stages.empty()) return;
   if (!wish.flags.from_scratch.empty())
@@ -220,7 +220,7 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
 }
 
-/// What flags say of training, as stages say it; a rate that none gives follows from the network.
+/// Returns the flags of training as stages; a rate that is not given follows from the network.
 std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
   const LanguageFlags& flags = wish.flags;
   std::vector<Stage> stages;
@@ -238,7 +238,7 @@ std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
   return stages;
 }
 
-/// Everything that makes the network, what made --start first.
+/// Returns all stages that make the network, those that made --start first.
 std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
   std::vector<Stage> stages;
   if (!wish.flags.start.empty())
@@ -255,7 +255,7 @@ Recipe with_stages(Recipe recipe, std::vector<Stage> stages) {
   return recipe;
 }
 
-/// Where neither a flag nor a stage says it.
+/// Chooses the rate where neither a flag nor a stage gives it.
 void choose_rate(tasks::LanguageRequest& request) {
   if (request.rate > 0) return;
   const UsualRate usual = request.steps > 0 ? usual_rate(request) : UsualRate{};
@@ -331,7 +331,7 @@ void train_language_model(const LanguageWish& wish) {
     run.news = line.news(run.request.rate);
     report = training::train_language_into(run, jobs::open_language_trainer());
   }
-  if (report.is_null()) return;  // another process has it
+  if (report.is_null()) return;  // another process has the report
   wish.json ? print_json(report) : print_report(report, wish.output);
 }
 

@@ -1,5 +1,5 @@
-// crumb train lm and crumb train embed: a decoder that learns, with quantizers in the loop, to predict text, and a sentence
-// encoder that learns to give the float one's vectors.
+// crumb train lm and crumb train embed: a decoder that learns, with quantizers in the loop, to predict text,
+// and a sentence encoder that learns to give the float encoder's vectors.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,16 @@ struct LanguageFlags {
   double scale_rate = 0;  ///< 0: the rate
 };
 
-/// What the flags of one of the verbs say.
+/// What the flags of one of the verbs request.
 struct LanguageWish {
-  std::string task;  ///< one of those
+  std::string task;  ///< kLanguageTask or kSentenceTask
   LanguageFlags flags;
   RecipeFlags recipe;
-  std::string data, valid, loss, output;  ///< texts, and the folder
-  std::vector<std::string> given;         ///< of those flags that a recipe's stages say, which were given
+  std::string data, valid, loss, output;  ///< texts, the loss's name, and the folder
+  std::vector<std::string> given;         ///< the flags that were given although stages of a recipe say the
+                                          ///< same
   std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
-  double rate = 0;                        ///< 0: what the recipe's rounding loses says
+  double rate = 0;                        ///< 0: by the recipe's rounding error
   std::uint64_t seed = 0;
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;

@@ -29,13 +29,13 @@ namespace fs = std::filesystem;
 constexpr const char* kWeights = "int4:channel";
 constexpr const char* kActivations = "uint4:tensor";
 
-/// With four bits where it has eight.
+/// Returns the spec with four bits where it has eight.
 std::string in_four_bits(const SpecOrKeep& spec) {
   const bool has_eight = spec && spec->number->grid == Grid::kInteger && spec->number->bits == 8;
   return has_eight ? with_bits(*spec, 4).to_string() : to_string(spec);
 }
 
-/// W4A4 where nothing else is said, in the form of the profile's recipe.
+/// Returns W4A4 where nothing else is said, in the form of the profile's recipe.
 Recipe training_recipe(RecipeFlags flags, const std::string& profile) {
   use_profile(profile, flags);
   if (flags.recipe.empty() && flags.scheme.empty()) {
@@ -99,7 +99,7 @@ void train_grid(const NetworkTrainingFlags& flags, const tasks::TrainRequest& ba
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
 
-/// What a float network is trained by; all other flags are of quantizers.
+/// The flags that a float network trains by; all others are for quantizers.
 constexpr std::array kOfFloatOnly = {"--help",    "--data",    "--labels",          "--loss",     "--valid",
                                      "-o",        "--network", "--float-epochs",    "--batch",    "--seed",
                                      "task",      "model",     "--float-only",      "--data-dir", "--threads",

@@ -1,5 +1,5 @@
-// What crumb train task and crumb train graph have in common: a float network, the same with quantizers in
-// the loop, and the files that it ends in; or a grid of such runs.
+// What crumb train task and crumb train graph have in common: a float network, the same network with
+// quantizers in the loop, and the files that they write; or a grid of such runs.
 #pragma once
 
 #include <string>
@@ -22,13 +22,13 @@ struct NetworkTrainingFlags {
 
 void add_network_training_flags(CLI::App& verb, NetworkTrainingFlags& flags);
 
-/// What both say at the end of their help, before examples.
+/// Returns the end of both verbs' help, before examples.
 std::string network_training_footer();
 
-/// Throws usage Error where flags do not go together. Before anything is read.
+/// Throws usage Error where flags do not go together. Called before anything is read.
 void check_network_training_flags(const CLI::App& verb, const NetworkTrainingFlags& flags);
 
-/// Trains what the request names, which has its task, network and data; all else comes from the flags.
+/// Trains what the request names, which has its task, network and data; everything else comes from the flags.
 void train_network(const NetworkTrainingFlags& flags, tasks::TrainRequest request);
 
 }  // namespace crumb::cli

@@ -20,7 +20,7 @@ using graph::Tensor;
 
 constexpr std::string_view kLosses[] = {"ce", "mse"};
 
-/// Throws Error at the first that is not.
+/// Throws Error at the first value that is not finite.
 void expect_finite(const Tensor& tensor, const std::string& from) {
   if (!graph::is_float(tensor.type())) return;
   const std::vector<float> values = tensor.to_floats();

@@ -17,11 +17,13 @@ struct OwnNetworkFlags {
 
 void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags);
 
-/// Whether what stands for the task is a file: a name with one of the endings .onnx and .crumb, or a file that is there.
+/// Whether the argument for the task is a file: a name with the ending .onnx or .crumb, or a file that
+/// exists.
 bool is_own_network(const std::string& task);
 
-/// Without samples for validation every fifth is held out (number i where i % 5 == 4). Throws usage Error for flags that
-/// are missing or do not fit, Error where a file cannot be read or the network has not one float32 input.
+/// Reads the network and its samples. Without samples for validation every fifth sample is held out (number i
+/// where i % 5 == 4). Throws usage Error for flags that are missing or do not fit, Error where a file cannot
+/// be read or the network does not have exactly one float32 input.
 std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& model,
                                                           const OwnNetworkFlags& flags);
 

@@ -1,4 +1,4 @@
-// How far crumb train is, on stderr.
+// Shows the progress of crumb train on stderr.
 #pragma once
 
 #include "cli/progress_text.h"
@@ -7,7 +7,7 @@
 
 namespace crumb::cli {
 
-/// Of one run.
+/// Shows the progress of one run.
 class TrainLine {
  public:
   void update(const tasks::TrainProgress& progress);
@@ -17,7 +17,7 @@ class TrainLine {
   double first_ = -1;  ///< the share that was done when this run began
 };
 
-/// Of a sweep: a line for each point that is done, with the time that the others may take.
+/// Shows a sweep: a line for each point that is done, with the predicted time of the others.
 class SweepLines {
  public:
   void update(const training::GridProgress& progress);

@@ -8,7 +8,7 @@
 namespace crumb::cli {
 namespace {
 
-/// "lstm.*.products" of "lstm.12.products": what a cell does in every step is one line.
+/// Returns "lstm.*.products" for "lstm.12.products": a cell's every step is one line.
 std::string without_step(const std::string& name) {
   static const std::regex kStep("\\.[0-9]+\\.products$");
   return std::regex_replace(name, kStep, ".*.products");

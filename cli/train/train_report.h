@@ -1,4 +1,4 @@
-// What crumb train prints of a run's report.
+// Prints a run's report for crumb train.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace crumb::cli {
 
-/// `report`: what training::train_into() gave. `folder`: where it wrote.
-/// Of a run that trained the float network alone.
+/// `report`: what training::train_into() returned. `folder`: where it wrote. Prints a run that trained only
+/// the float network.
 void print_float_report(const Json& report, const std::filesystem::path& folder);
 
 void print_train_report(const Json& report, const std::filesystem::path& folder);

@@ -1,4 +1,4 @@
-// crumb train task: the networks and data sets that Crumb has.
+// crumb train task: trains the networks and data sets that Crumb has.
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "cli/flags/flag_group.h"

@@ -16,8 +16,8 @@
 namespace crumb::cli {
 namespace {
 
-/// Of values between layers stages know the specs, as those of crumb quantize do; what quantizes them, and caches, comes as
-/// training goes.
+/// Stages know the specs of values between layers, as those of crumb quantize do. The quantizers of these
+/// values, and of caches, are made in training.
 graph::QuantPlan plan_of(const graph::Graph& graph, Recipe recipe) {
   recipe.kv_cache.reset();
   return graph::plan_quantizers(graph, recipe);
@@ -68,7 +68,7 @@ graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::Lang
                        .threads = request.threads,
                        .engine = &engine};
   setting.plan = plan_of(setting.graph, request.recipe);
-  const graph::Graph prepared = setting.graph;  // whose inputs the samples are
+  const graph::Graph prepared = setting.graph;  // samples are its inputs
   setting.samples = request.lines.empty() ? text_samples(request, prepared) : line_samples(request, prepared);
   setting.squared_gradients = jobs::squared_gradients_by(
       request.lines.empty() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, "");

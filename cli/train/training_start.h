@@ -1,4 +1,4 @@
-// Where training begins that is behind stages of crumb quantize: stages: [gptq, end_to_end].
+// Where training begins that follows stages of crumb quantize: stages: [gptq, end_to_end].
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,16 @@
 
 namespace crumb::cli {
 
-/// Tokens of the text, from its beginning, that such stages see at most.
+/// How many tokens of the text, from its beginning, such stages see at most.
 inline constexpr std::size_t kStartTokens = 32768;
 
-/// The request's network after these stages, its weights in codes of the recipe; nothing else of it is quantized. Samples are the
-/// text or lines to train by, on the runtime. `reports` gets what the stages say.
+/// Returns the request's network after these stages, its weights in codes of the recipe; nothing else of it
+/// is quantized. Samples are the training text or lines; they run on the runtime. `reports` gets the stages'
+/// reports.
 graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::LanguageRequest& request,
                              std::vector<ptq::StageReport>& reports);
 
-/// The file in a run's folder that keeps the start for a run that goes on.
+/// Returns the file in a run's folder that keeps the start for a run that goes on.
 std::filesystem::path start_in(const std::filesystem::path& folder);
 
 }  // namespace crumb::cli

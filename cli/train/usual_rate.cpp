@@ -14,11 +14,12 @@
 namespace crumb::cli {
 namespace {
 
-/// Rates over the relative error: what was found best for SmolLM2 and MiniLM at two to four bits (docs/recovery.md).
+/// Rates over the relative error: the best ones for SmolLM2 and MiniLM at two to four bits
+/// (docs/recovery.md).
 constexpr double kFromRounding = 0.001, kBehindCodes = 0.0004;
 constexpr double kLeast = 1e-5;
 
-/// The mean of all matrices that become codes; 0 where none does.
+/// Returns the mean over all matrices that become codes; 0 where none does.
 double share_lost(const tasks::LanguageRequest& request) {
   const runtime::Engine engine(request.threads);
   ptq::Setting setting{.graph = graph::prepare(request.network, request.recipe, &engine),
