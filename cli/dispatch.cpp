@@ -40,13 +40,13 @@ int complain(const std::string& message, int code) {
   return code;
 }
 
-/// The exit code when all went well: what was printed must have got out.
+/// Returns the exit code when all went well; fails where output could not be written.
 int printed() {
   const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
   return written ? 0 : complain("cannot write to standard output", kFailed);
 }
 
-/// What nobody foresaw: the first line of it. LibTorch puts its own stack behind that, which helps nobody.
+/// Returns the first line of an unexpected error. LibTorch appends its own stack, which helps nobody.
 std::string text_of_unexpected(std::string_view what) {
   if (what.find("can't allocate memory") != std::string_view::npos) return "out of memory";
   return "an error within crumb, which should not happen; please report it: " +
@@ -59,7 +59,7 @@ Verbs verbs_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// What a person types to call it: "train lm".
+/// Returns the words that call the verb: "train lm".
 std::string words_of(const CLI::App& verb) {
   const CLI::App* const parent = verb.get_parent();
   if (!parent) return "";
@@ -67,7 +67,8 @@ std::string words_of(const CLI::App& verb) {
   return before + (before.empty() ? "" : " ") + verb.get_name();
 }
 
-/// The verb that the arguments begin with, "train lm" or "quantize"; the program where they begin with none.
+/// Returns the verb that the arguments begin with, "train lm" or "quantize"; the program where they begin
+/// with none.
 const CLI::App& find_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* found = &app;
   for (const std::string& argument : arguments) {
@@ -92,8 +93,8 @@ bool has_flag(const CLI::App& verb, const std::string& flag) {
   return std::ranges::find(flags, flag) != flags.end();
 }
 
-/// Of a flag that verbs beside this one have: "--epochs is a flag of crumb train task and crumb train graph,
-/// ..."; else empty.
+/// Returns a hint where a sibling of this verb has the flag: "--epochs is a flag of crumb train task and
+/// crumb train graph, ..."; else an empty text.
 std::string hint_of_siblings(const CLI::App& verb, const std::string& flag) {
   if (!verb.get_parent() || !verb.get_parent()->get_parent()) return "";
   std::string owners;
@@ -102,7 +103,7 @@ std::string hint_of_siblings(const CLI::App& verb, const std::string& flag) {
   return owners.empty() ? "" : flag + " is a flag of " + owners + ", and not of crumb " + words_of(verb);
 }
 
-/// Help of verbs lists flags by group; that one may ask for help is said where verbs are listed.
+/// Hides --help in the help of verbs, which lists flags by group; the list of verbs mentions it.
 void hide_help_flags(CLI::App& app) {
   for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) {
     verb->get_help_ptr()->group("");
@@ -110,7 +111,7 @@ void hide_help_flags(CLI::App& app) {
   }
 }
 
-/// What CLI11 cannot tell: the nearest valid name of a mistyped verb or flag.
+/// Returns what CLI11 cannot tell: the nearest valid name of a mistyped verb or flag.
 std::string hint(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty()) return "";
   const CLI::App& verb = find_verb(app, arguments);
@@ -157,7 +158,7 @@ void add_verbs(CLI::App& app) {
 }
 
 int run(const std::vector<std::string>& given) {
-  const InputWatch watch;  // no verb's outputs replace what it reads
+  const InputWatch watch;  // no verb's output replaces one of its inputs
   std::vector<std::string> arguments = given;
   CLI::App app("Crumb: neural networks whose weights take one to eight bits.", "crumb");
   app.formatter(std::make_shared<HelpFormatter>());
@@ -165,13 +166,13 @@ int run(const std::vector<std::string>& given) {
   app.require_subcommand(1);
   app.footer("Each verb explains itself: crumb VERB --help. What is there and what is missing: crumb doctor");
   add_verbs(app);
-  if (!arguments.empty() && arguments[0] == "complete") {  // no verb: what completions of shells ask
+  if (!arguments.empty() && arguments[0] == "complete") {  // no verb: completions of shells call it
     arguments.erase(arguments.begin());
     print_candidates(app, arguments);
     return printed();
   }
   try {
-    // A $CRUMB_ISA or $CRUMB_THREADS that means nothing is said before anything is done.
+    // A bad $CRUMB_ISA or $CRUMB_THREADS is reported before any work is done.
     may_use(Isa::kPortable);
     default_threads();
     const bool asks_help = !arguments.empty() && arguments[0] == "help";  // crumb help [VERB]
@@ -181,8 +182,7 @@ int run(const std::vector<std::string>& given) {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(std::move(reversed));
     return printed();
-  } catch (
-      const CLI::RuntimeError& result) {  // of a verb that has printed its result, and says what it means
+  } catch (const CLI::RuntimeError& result) {  // from a verb that has printed its result, with its exit code
     return std::max(printed(), result.get_exit_code());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
@@ -200,7 +200,7 @@ int run(const std::vector<std::string>& given) {
     return complain("interrupted", kInterrupted);
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
-  } catch (const std::system_error& error) {  // file systems and threads say what is wrong
+  } catch (const std::system_error& error) {  // errors of file systems and threads explain themselves
     return complain(error.what(), kFailed);
   } catch (const std::exception& error) {
     return complain(text_of_unexpected(error.what()), kFailed);

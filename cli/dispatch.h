@@ -5,7 +5,7 @@
 
 namespace crumb::cli {
 
-/// Runs a command line (without the program's name) and gives the exit code: 0 done, 1 failed, 2 wrong usage,
+/// Runs a command line (without the program's name). Returns the exit code: 0 done, 1 failed, 2 wrong usage,
 /// 130 interrupted. Prints results, help and errors.
 int run(const std::vector<std::string>& arguments);
 

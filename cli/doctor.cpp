@@ -1,4 +1,4 @@
-// crumb doctor: what of Crumb is on this machine, and what brings the rest.
+// crumb doctor: which parts of Crumb are on this machine, and how to get the rest.
 #include <cstdlib>
 #include <iostream>
 
@@ -17,7 +17,7 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return text;
 }
 
-/// Of the environment variable, where it is set: " (CRUMB_ISA=avx2)".
+/// Returns " (CRUMB_ISA=avx2)" where the environment variable is set.
 std::string said_by(const char* name) {
   const char* const value = std::getenv(name);
   return value && *value ? " (" + std::string(name) + "=" + value + ")" : "";

@@ -15,7 +15,7 @@
 namespace crumb::cli {
 namespace {
 
-/// A tensor is never cut: one above the limit makes a larger file.
+/// Notes tensors above the limit: a tensor is never cut, so each makes a larger file.
 void note_large_tensors(const exporting::FolderReport& plan, const std::string& limit) {
   if (plan.large == 0) return;
   const bool one = plan.large == 1;

@@ -31,7 +31,7 @@ fs::path program() {
   return fs::read_symlink("/proc/self/exe", error);
 }
 
-/// libcrumb.so beside the program, in ../lib or where the system looks; that library's own word for its
+/// Finds libcrumb.so next to the program, in ../lib or where the system looks, and asks the library for its
 /// version.
 void find_libcrumb(Installation& found) {
   const std::string version = CRUMB_VERSION;
@@ -65,7 +65,7 @@ void find_libcrumb(Installation& found) {
          kBuildAgain});
 }
 
-/// What the engine does, job by job; all else runs without it.
+/// Returns the jobs of the engine; all other jobs run without it.
 std::vector<std::string> jobs_of_engine() {
   std::string passes;
   for (const graph::Pass& pass : graph::all_passes())
@@ -116,7 +116,7 @@ void find_instruction_sets(Installation& found) {
   if (may_use_vnni()) found.sets_used.emplace_back("avx512-vnni");
 }
 
-/// The files of data sets, and the tasks that learn from them; jets are drawn.
+/// Finds the files of data sets, and the tasks that learn from them; jets are generated.
 void find_data(Installation& found) {
   struct DataSet {
     const char* file;

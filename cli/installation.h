@@ -1,4 +1,4 @@
-// What of Crumb is on this machine, and what it lacks: what crumb doctor prints.
+// Which parts of Crumb are on this machine, and which are missing: what crumb doctor prints.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ struct Installation {
   struct Part {
     std::string path, version;
   };
-  /// What is not there, which jobs need it, and what brings it.
+  /// A part that is missing, which jobs need it, and what installs it.
   struct Lack {
     std::string what;
     std::vector<std::string> needed_by;  ///< command lines, or parts of them
     std::string command;
   };
-  /// What is there and cannot be used.
+  /// A part that is there and cannot be used.
   struct Fault {
     std::string what, command;
   };
@@ -26,9 +26,10 @@ struct Installation {
   Part crumb;
   std::optional<Part> libcrumb;
   std::string onnx, protobuf;
-  std::optional<Part> engine;  ///< its version is LibTorch's
+  std::optional<Part> engine;  ///< with LibTorch's version
   std::vector<std::string> devices;
-  std::vector<std::string> sets_there, sets_used;  ///< instruction sets, from the least
+  std::vector<std::string> sets_there, sets_used;  ///< instruction sets, from the least: available ones, and
+                                                   ///< those that are used
   int threads = 0, processors = 0;
   std::string data;  ///< the folder of data sets
   std::vector<std::string> data_sets;

@@ -1,5 +1,5 @@
 // Notes and progress of verbs, on stderr; --json repeats the notes. A run that was interrupted and continued
-// says the same as one that was not.
+// prints the same notes as one that was not.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@ class Terminal final : public jobs::Observer {
 
  private:
   std::unique_ptr<Progress> progress_;
-  jobs::Progress begun_;  ///< what progress_ is of
+  jobs::Progress begun_;  ///< what progress_ shows
 };
 Terminal& terminal();
 
-/// Notes that are printed when they are said.
+/// Prints each note at once.
 class Notes : public jobs::Notes {
  public:
   Notes() : jobs::Notes(terminal()) {}

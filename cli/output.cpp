@@ -13,7 +13,7 @@ namespace {
 
 std::string rate_text(double mb) { return fixed(mb, mb < 10 ? 2 : 0) + " MB/s"; }
 
-/// Numbers, with or without a unit: what a column sets flush right.
+/// Whether a cell is a number, with or without a unit; columns of numbers are set flush right.
 bool is_numeric(const std::string& cell) {
   const size_t digit = cell.find_first_not_of("+-");
   return cell == "inf" || cell == "-inf" || cell == "nan" ||

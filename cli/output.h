@@ -1,4 +1,4 @@
-// How verbs print: JSON numbers, sizes for people, tables, progress.
+// Formats what verbs print: JSON numbers, sizes for people, tables, progress.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ using Json = nlohmann::ordered_json;
 /// Prints an object, indented, and a newline.
 void print_json(const Json& json);
 
-/// "90.87 MB"; MB = 10^6 bytes.
+/// Returns "90.87 MB"; MB = 10^6 bytes.
 std::string megabytes(uint64_t bytes);
 std::string short_bytes(uint64_t bytes);  ///< "40 bytes", "61.4 kB", "90.87 MB"
 
-/// Rows of cells under a head, columns aligned: numbers to the right, words to the left. Whatever cells hold,
-/// nothing in them steers a terminal.
+/// Prints rows of cells under a head, columns aligned: numbers to the right, words to the left. Escapes
+/// control characters in cells, so that no cell steers a terminal.
 void print_table(std::vector<std::vector<std::string>> rows);
 
-/// Progress of long work whose pieces are alike, on stderr.
+/// Shows on stderr the progress of long work whose pieces are alike.
 class Progress {
  public:
-  /// `what` is being done to `total_items` things of `total_bytes` in all (0: no bytes to speak of).
+  /// `what` is being done to `total_items` items of `total_bytes` in all (0: bytes are not shown).
   Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes);
 
   void update(size_t items, uint64_t bytes);

@@ -15,7 +15,7 @@ namespace {
 constexpr double kBarSeconds = 0.1, kLineSeconds = 5;
 constexpr std::size_t kBarWidth = 24;
 
-/// As many digits as one reads.
+/// Returns a rate with as many digits as are useful.
 std::string rate_of_items(double rate, const std::string& items) {
   return fixed(rate, rate < 1 ? 2 : rate < 10 ? 1 : 0) + " " + items + "/s";
 }

@@ -1,4 +1,4 @@
-// How progress is said everywhere: what, how much of how much, what else is known, how fast, how long yet.
+// The text for progress everywhere: what, how much of how much, details, rate, time left.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ struct ProgressState {
   double share;              ///< of the work that is done, 0 to 1; more exact than done / total
   std::string details = {};  ///< between amount and rate: "loss 2.3145"
   std::string rate = {};     ///< with its unit: "812 tokens/s"; empty: items a second
-  double seconds_left = -1;  ///< below 0: from what was done in `seconds`
+  double seconds_left = -1;  ///< below 0: computed from what was done in `seconds`
   double seconds = 0;        ///< since the work began
 };
 
-/// "training 12/240 steps, loss 2.3145, 812 tokens/s, 40 s left"; without rate and time before anything is
-/// known of them.
+/// Returns "training 12/240 steps, loss 2.3145, 812 tokens/s, 40 s left"; without rate and time until they
+/// are known.
 std::string progress_text(const ProgressState& state);
 
-/// "40 s", "12 min", "3 h 20 min".
+/// Returns "40 s", "12 min", "3 h 20 min".
 std::string duration_text(double seconds);
 
-/// Shows states: over each other, with a bar, on a terminal, else a line every few seconds.
+/// Shows states: on a terminal over each other, with a bar, else one line every few seconds.
 class ProgressLine {
  public:
   ProgressLine();
@@ -32,12 +32,12 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Whether it is time for another one; asked before a state is made.
+  /// Whether it is time for another state; ask before making one.
   bool is_due() const;
   void show(const ProgressState& state);
-  /// Takes the line away, so that others may write.
+  /// Removes the line, so that other output can follow.
   void clear();
-  /// Since it was made.
+  /// Returns the seconds since this was made.
   double seconds() const;
 
  private:
