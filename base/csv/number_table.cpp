@@ -18,7 +18,7 @@ constexpr std::size_t kChunk = std::size_t{1} << 16;
 
 bool looks_like_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 
-/// One gzip member, whole.
+/// Decompresses one whole gzip member.
 Result<std::string> gunzip(std::string_view bytes) {
   Inflater inflater(Inflater::Stream::kGzip);
   std::span<const std::byte> left = std::as_bytes(std::span(bytes));
@@ -40,7 +40,7 @@ Result<std::string> gunzip(std::string_view bytes) {
   return text;
 }
 
-/// Reads one line's numbers; how many, or what is wrong.
+/// Reads one line's numbers. Returns how many, or what is wrong.
 Result<std::size_t> parse_line(std::string_view line, std::vector<double>& values) {
   std::size_t count = 0;
   for (std::size_t begin = 0; begin <= line.size(); ++count) {
