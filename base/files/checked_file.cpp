@@ -17,7 +17,7 @@ std::array<std::byte, kSize> little_endian(std::uint64_t number) {
   return bytes;
 }
 
-/// What stands behind `size` bytes of that CRC-32.
+/// Returns the end of a file whose `size` bytes have this CRC-32.
 std::array<std::byte, 4> end_of(std::uint32_t checksum, std::uint64_t size) {
   return little_endian<4>(crc32_of(little_endian<8>(size), checksum));
 }

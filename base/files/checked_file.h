@@ -1,5 +1,6 @@
-// A file with a checksum behind its bytes: the CRC-32 of them and of their number (eight bytes), both little-endian. For what is to
-// be read back as it was written, by readers that would not see a bit that turned.
+// A file with a checksum after its bytes: the CRC-32 of the bytes and of their number (eight bytes), both
+// little-endian. For files that are read back as they were written, by readers that would not notice a
+// flipped bit.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace crumb {
 
-/// Writes one: all of it or nothing, also when a person has asked to stop. Throws what OutputFile does.
+/// Writes such a file: all of it or nothing, also where a person has asked to stop. Throws as OutputFile
+/// does.
 class CheckedFileWriter {
  public:
   explicit CheckedFileWriter(const std::filesystem::path& path);
@@ -26,10 +28,10 @@ class CheckedFileWriter {
   std::uint64_t size_ = 0;
 };
 
-/// The bytes of one, without the checksum.
+/// Reads such a file: its bytes without the checksum.
 class CheckedFile {
  public:
-  /// Fails as MappedFile::open does, and where the checksum is another.
+  /// Fails as MappedFile::open does, and where the checksum differs.
   static Result<CheckedFile> open(const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const { return file_.bytes().first(size_); }

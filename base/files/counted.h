@@ -1,4 +1,4 @@
-// Numbers as they appear in messages.
+// Formats numbers for messages.
 #pragma once
 
 #include <charconv>
@@ -10,8 +10,8 @@
 
 namespace crumb {
 
-/// The shortest decimal text that reads back as this very number: "0.1", "3.4028235e+38", "1e-45"; "inf", "-inf",
-/// "nan".
+/// Returns the shortest decimal text that reads back as this very number: "0.1", "3.4028235e+38", "1e-45";
+/// "inf", "-inf", "nan".
 template <class Float>
 requires std::is_floating_point_v<Float> std::string number_text(Float value) {
   if (std::isnan(value)) return "nan";
@@ -19,7 +19,7 @@ requires std::is_floating_point_v<Float> std::string number_text(Float value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-/// "1 tensor", "0 tensors", "2 tensors"; `plural` where it is not the noun with an s.
+/// Returns "1 tensor", "0 tensors", "2 tensors"; `plural` where it is not the noun with an s.
 inline std::string count_text(std::uint64_t count, std::string_view noun, std::string_view plural = {}) {
   std::string text = std::to_string(count) + ' ';
   if (count == 1 || plural.empty()) text += noun;
@@ -27,7 +27,7 @@ inline std::string count_text(std::uint64_t count, std::string_view noun, std::s
   return text;
 }
 
-/// "1 byte follows", "2 bytes follow".
+/// Returns "1 byte follows", "2 bytes follow".
 inline std::string follow_text(std::uint64_t count, std::string_view noun) {
   return count_text(count, noun) + (count == 1 ? " follows" : " follow");
 }

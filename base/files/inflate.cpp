@@ -36,7 +36,7 @@ Inflater::~Inflater() = default;
 Result<Inflater::Step> Inflater::step(std::span<const std::byte> in, std::span<std::byte> out) {
   z_stream& stream = state_->stream;
   Step step;
-  // An empty `out` still lets the stream's end be seen; zlib wants an address all the same.
+  // An empty `out` still shows the stream's end; zlib needs an address all the same.
   Bytef nowhere = 0;
   while (!state_->ended) {
     const std::size_t in_now = std::min(in.size() - step.consumed, kMostAtOnce);

@@ -1,4 +1,4 @@
-// Deflate streams (RFC 1951), raw or as gzip files hold them (RFC 1952), decoded piece by piece with zlib.
+// Decodes deflate streams (RFC 1951), raw or as gzip files hold them (RFC 1952), piece by piece with zlib.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace crumb {
 
-/// Decodes as much as asked, holding 64 KiB or so whatever the stream's length. Move-only.
+/// Decodes as much as was asked for, with about 64 KiB of memory whatever the stream's length. Move-only.
 class Inflater {
  public:
   enum class Stream : std::uint8_t {
@@ -29,8 +29,7 @@ class Inflater {
     bool ended = false;        ///< the stream's end was reached
   };
 
-  /// Decodes from `in` into `out` until one of them is used up or the stream ends. A Failure on a damaged
-  /// stream.
+  /// Decodes from `in` into `out` until one of them is used up or the stream ends. Fails on a damaged stream.
   Result<Step> step(std::span<const std::byte> in, std::span<std::byte> out);
 
  private:

@@ -1,5 +1,5 @@
-// A file that is read piece by piece with pread, not mapped: no pages to account for, a disk's error or a
-// file that shrank is a Failure and not a signal, and no descriptor is held between reads.
+// Reads a file piece by piece with pread, without mapping it: there are no pages to account for, a disk error
+// or a file that shrank is a Failure and not a signal, and no descriptor is held between reads.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace crumb {
 
-/// What tells a file from a changed one.
+/// Tells a file from a changed one.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
   std::int64_t modified_ns = 0;  ///< mtime
-  std::int64_t changed_ns = 0;   ///< ctime: moves with every write, and with a new name or other rights
+  std::int64_t changed_ns = 0;   ///< ctime: changes with every write, and with a new name or new permissions
 
-  /// Not changed_ns: who gives a file another name does not disturb its reader.
+  /// Ignores changed_ns: giving a file another name does not disturb its reader.
   bool operator==(const FileIdentity& other) const {
     return device == other.device && inode == other.inode && size == other.size &&
            modified_ns == other.modified_ns;
@@ -29,15 +29,16 @@ struct FileIdentity {
 
 class InputFile {
  public:
-  /// Fails where the path does not exist, cannot be read, or is not a regular file; names path and reason.
+  /// Fails where the path does not exist, cannot be read, or is not a regular file; the message names path
+  /// and reason.
   static Result<InputFile> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size() const { return identity_.size; }
   const FileIdentity& identity() const { return identity_; }
 
-  /// Fills `out` from `offset` on. Fails where the file is gone, was changed since open(), ends before, or
-  /// cannot be read; names path and reason. Thread-safe.
+  /// Fills `out` from `offset` on. Fails where the file is gone, changed since open(), ends too early or
+  /// cannot be read; the message names path and reason. Thread-safe.
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -19,14 +19,15 @@ namespace fs = std::filesystem;
 
 struct Identity {
   std::uint64_t device = 0, inode = 0;
-  std::int64_t born = 0;  ///< ns; 0 where the file system does not know. An inode's number may come again.
+  std::int64_t born = 0;  ///< ns; 0 where the file system does not know it. An inode's number may be used
+                          ///< again.
 
   auto operator<=>(const Identity&) const = default;
 };
 
 struct Found {
   Identity identity;
-  bool is_named = true;  ///< false of a file without any name, such as one that is already removed
+  bool is_named = true;  ///< false for a file without a name, such as one that is already removed
 };
 
 std::optional<Found> found(int folder, const char* path, int flags) {
@@ -46,7 +47,7 @@ std::optional<Identity> identity_at(const fs::path& path) {
   return there ? std::optional(there->identity) : std::nullopt;
 }
 
-/// Of the name itself, where it is a link.
+/// Returns the identity of the name itself, where it is a link.
 std::optional<Identity> identity_of_name(const fs::path& path) {
   const auto there = found(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW);
   return there ? std::optional(there->identity) : std::nullopt;
@@ -58,7 +59,7 @@ fs::path resolved(const fs::path& path) {
   return error ? path : real;
 }
 
-/// The folders that a path lies in, the nearest first.
+/// Returns the folders that a path lies in, the nearest first.
 std::vector<Identity> folders_around(const fs::path& path) {
   std::vector<Identity> around;
   fs::path at = resolved(path);
@@ -76,17 +77,17 @@ using Names = std::map<Identity, std::string>;
 struct Books {
   std::mutex mutex;
   int watches = 0;
-  Names files, folders;        ///< that are read, and the name by which each was found
-  Names holders;               ///< folders around them, and one of what they hold
-  std::set<fs::path> parents;  ///< whose folders around are in holders already
+  Names files, folders;        ///< those that are read, and the name by which each was found
+  Names holders;               ///< folders around them, and the name of one of their inputs
+  std::set<fs::path> parents;  ///< those whose folders around are in holders already
   std::set<Identity> made;
-  Names replaced;        ///< what lies under the names of announced outputs, and whose
-  Names whole_replaced;  ///< folders that are replaced with what they hold
+  Names replaced;        ///< files that have the names of announced outputs now, and the outputs' names
+  Names whole_replaced;  ///< folders that are replaced with their contents
   Names around_outputs;
 };
 
 Books& books() {
-  static Books* const kBooks = new Books;  // outlives what is destroyed at the end of the process
+  static Books* const kBooks = new Books;  // outlives objects that are destroyed at the end of the process
   return *kBooks;
 }
 
@@ -116,7 +117,7 @@ Error holds(const fs::path& output, const std::string& input) {
                      ", and would be replaced as a whole" + kNever);
 }
 
-/// With the mutex held.
+/// Called with the mutex held.
 void check(const Books& own, const fs::path& path, const fs::path& output, bool as_folder) {
   const fs::path& named = output.empty() ? path : output;
   const auto fault = [&](const std::string& input) {
@@ -136,7 +137,7 @@ void check(const Books& own, const fs::path& path, const fs::path& output, bool 
       throw lies_in(named, folder->second);
 }
 
-/// With the mutex held: what is read lies in all of these.
+/// Called with the mutex held: adds the folders that an input lies in.
 void add_holders(Books& own, const std::vector<Identity>& around, const std::string& name) {
   for (const Identity& folder : around) own.holders.emplace(folder, name);
 }

@@ -13,7 +13,7 @@ namespace crumb {
 
 /// A read-only memory map of a whole regular file; move-only. Spans into bytes() stay valid while it lives,
 /// also across a move. An empty file is an empty span. The file must not shrink meanwhile: reading a page
-/// that is gone kills a process (SIGBUS).
+/// that is gone kills the process (SIGBUS).
 class MappedFile {
  public:
   /// Fails where the path does not exist, cannot be read, or is not a regular file (a folder, a pipe); the
@@ -28,9 +28,9 @@ class MappedFile {
   std::uint64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
 
-  /// Gives the memory of the whole pages that lie before offset + length, from offset on, back to the system:
-  /// walking a file and releasing what was read keeps memory bounded. The bytes stay readable (from disk
-  /// again). The range is cut to the file.
+  /// Gives the memory of the whole pages within [offset, offset + length), cut to the file, back to the
+  /// system: reading through a file and releasing what was read keeps memory bounded. The bytes stay readable
+  /// (from disk again).
   void release(std::uint64_t offset, std::uint64_t length) const;
 
   /// The same for a span into bytes().
@@ -44,10 +44,10 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// The whole of a small file. Fails as MappedFile::open does, and where it is longer than max_bytes.
+/// Returns all of a small file. Fails as MappedFile::open does, and where it is longer than max_bytes.
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t max_bytes);
 
-/// The system's words for an errno value: "No space left on device".
+/// Returns the system's words for an errno value: "No space left on device".
 std::string errno_text(int code);
 
 }  // namespace crumb

@@ -47,7 +47,7 @@ bool is_empty_folder(const fs::path& path) {
   return !error && is_empty;
 }
 
-/// Flushed to the disk; file systems that cannot do so to folders exist.
+/// Flushes a folder to the disk; some file systems cannot flush folders.
 void flush_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -57,7 +57,7 @@ void flush_folder(const fs::path& folder) {
   if (flushed != 0 && code == EIO) throw cannot_make(folder, errno_text(code));
 }
 
-/// "folder/" and links to folders become what they mean; what is not there yet stays as it was typed.
+/// Resolves "folder/" and links to folders; parts that do not exist yet stay as they were typed.
 fs::path resolved_target(fs::path target) {
   if (target.empty()) throw usage_error("the output '' is no folder: a name is expected");
   std::error_code error;
@@ -77,21 +77,21 @@ fs::path parent_of(const fs::path& target) {
   return target.has_parent_path() ? target.parent_path() : fs::path(".");
 }
 
-/// A folder that something is mounted on keeps its name.
+/// Whether something is mounted on the folder, which then keeps its name.
 bool is_mount_point(const fs::path& folder) {
   struct statx info = {};
   if (::statx(AT_FDCWD, folder.c_str(), 0, STATX_BASIC_STATS, &info) != 0) return false;
   return (info.stx_attributes_mask & info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/// Of a folder that is to be replaced: what it holds may be an input under another name, too.
+/// Refuses a folder that is to be replaced where it holds an input under another name.
 void refuse_inputs_below(const fs::path& folder) {
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     refuse_input(it->path());
 }
 
-/// What is known of a target before anything is made there.
+/// Checks a target before anything is made there.
 void check_place(const fs::path& target, const fs::path& typed, const NewFolder::CheckOwn& check_own) {
   std::error_code error;
   if (fs::exists(target, error)) {
@@ -152,7 +152,7 @@ fs::path NewFolder::aside() const {
   return path += ".old";
 }
 
-/// Of a run that was killed between its two renames.
+/// Repairs what a run left that was killed between its two renames.
 void NewFolder::put_back_old() {
   struct stat info = {};
   if (exists_there(target_) || ::lstat(aside().c_str(), &info) != 0) return;
@@ -173,7 +173,8 @@ void NewFolder::make_parents() {
 }
 
 void NewFolder::make_building() {
-  // Between making or opening and locking, another run may finish and rename it: then the attempt starts again.
+  // Between making or opening the folder and locking it, another run may finish and rename it: then the
+  // attempt starts again.
   for (;;) {
     if (::mkdir(building_.c_str(), 0777 | kPartialMark) != 0 && errno != EEXIST)
       throw cannot_make(building_, errno_text(errno));
@@ -191,7 +192,7 @@ void NewFolder::make_building() {
   }
 }
 
-/// Whether the folder that was opened is ours now, and empty.
+/// Whether the opened folder is now ours, and empty.
 bool NewFolder::take_building(int fd) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) throw cannot_make(building_, errno_text(errno));
@@ -219,7 +220,7 @@ void NewFolder::remove_made() noexcept {
     ::close(std::exchange(fd_, -1));
   }
   for (auto path = parents_.rbegin(); path != parents_.rend(); ++path)
-    fs::remove(*path, ignored);  // where nothing else came into it
+    fs::remove(*path, ignored);  // only if it is empty
   parents_.clear();
 }
 
@@ -238,7 +239,7 @@ void NewFolder::commit() {
 }
 
 void NewFolder::replace_old() {
-  // What is old has the mark and a lock before it gets the name of what may be removed.
+  // The old folder gets the mark and a lock before it gets a name under which it may be removed.
   const int old = ::open(target_.c_str(), kOpenFolder);
   if (old < 0) throw cannot_make(typed_, errno_text(errno));
   try {

@@ -36,7 +36,7 @@ Error is_being_written(const fs::path& target, const fs::path& partial, const st
                                   " is locked by " + holder_of_lock(info) + ")");
 }
 
-/// Of what lies there under the partial file's name. Throws where it is nothing of ours to write into.
+/// Checks the file that has the partial file's name. Throws where it is not ours to write into.
 void check_left_over(const struct stat& info, const fs::path& partial, const fs::path& target,
                      LeftOver left_over) {
   if (!S_ISREG(info.st_mode)) throw cannot_write(partial, "it exists and is not a regular file");
@@ -44,7 +44,7 @@ void check_left_over(const struct stat& info, const fs::path& partial, const fs:
     throw is_foreign(partial, target);
 }
 
-/// The partial file, new or as it lies there; -1 where it came or went meanwhile.
+/// Opens the partial file, new or as it is; returns -1 where it appeared or vanished meanwhile.
 int open_partial(const fs::path& partial) {
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   int fd = ::open(partial.c_str(), kFlags | O_CREAT | O_EXCL, 0666 | kPartialMark);
@@ -111,8 +111,8 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::open_and_lock(LeftOver left_over) {
-  // Between opening and locking, another run may finish and rename the file that was opened: then its name
-  // means another file or none, and the attempt starts again.
+  // Between opening the file and locking it, another run may finish and rename it. Its name then means
+  // another file or none, and the attempt starts again.
   for (;;) {
     const int fd = open_partial(partial_);
     if (fd < 0) continue;
@@ -126,7 +126,7 @@ void OutputFile::open_and_lock(LeftOver left_over) {
   }
 }
 
-/// Whether the partial file that was opened is ours now.
+/// Whether the opened partial file is now ours.
 bool OutputFile::take(int fd, LeftOver left_over) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) throw cannot_write(partial_, errno_text(errno));
@@ -134,7 +134,7 @@ bool OutputFile::take(int fd, LeftOver left_over) {
   if (!is_still_named(fd, partial_)) return false;
   if (::fstat(fd, &info) != 0) throw cannot_write(partial_, errno_text(errno));
   check_left_over(info, partial_, target_, left_over);
-  if (info.st_nlink > 1) {  // its other names keep what it holds
+  if (info.st_nlink > 1) {  // its other names keep its contents
     if (left_over == LeftOver::kContinue)
       throw cannot_write(partial_, "it exists under another name, too, which would be written along");
     if (::unlink(partial_.c_str()) != 0) throw cannot_write(partial_, errno_text(errno));
@@ -188,7 +188,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
   start_writeback();
 }
 
-/// Asks the system to begin writing out what is complete, so that commit() has little left to wait for.
+/// Asks the system to begin writing complete parts to the disk, so that commit() has little left to wait for.
 void OutputFile::start_writeback() {
   constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
   if (size_ < flushing_ + kPiece) return;
@@ -237,7 +237,7 @@ void OutputFile::commit() {
   refuse_input(target_);
   if (::rename(partial_.c_str(), target_.c_str()) != 0) fail("finish", errno);
 
-  // The name is given: from here on nothing takes it away. Folders that cannot be opened or flushed exist.
+  // The file has its name: from here on nothing takes it away. Some folders cannot be opened or flushed.
   set_partial_mark(fd_, false);
   ::close(std::exchange(fd_, -1));
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");

@@ -17,15 +17,15 @@
 namespace crumb {
 namespace {
 
-/// The process that holds flock's lock, as the kernel lists it: "1: FLOCK ADVISORY WRITE 1234 fe:00:5678 0 EOF". 0 where there is
-/// none, or it is of another container.
+/// Returns the process that holds flock's lock, as the kernel lists it: "1: FLOCK ADVISORY WRITE 1234
+/// fe:00:5678 0 EOF". 0 where there is none, or it is in another container.
 long holder_in_list(const struct stat& info) {
   char place[64];
   std::snprintf(place, sizeof place, "%02x:%02x:%llu", major(info.st_dev), minor(info.st_dev),
                 static_cast<unsigned long long>(info.st_ino));
   std::ifstream list("/proc/locks");
   for (std::string line; std::getline(list, line);) {
-    if (line.find(" -> ") != std::string::npos) continue;  // it waits
+    if (line.find(" -> ") != std::string::npos) continue;  // this process waits for the lock
     std::istringstream words(line);
     std::string number, kind, mode, access, file;
     long process = 0;

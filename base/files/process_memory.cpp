@@ -10,7 +10,7 @@
 namespace crumb {
 namespace {
 
-/// Of a file of "Key: 123 kB"; 0 where it has no such line.
+/// Returns bytes from a file with lines "Key: 123 kB"; 0 where it has no such line.
 uint64_t bytes_in(const char* file, const std::string& key) {
   std::ifstream lines(file);
   for (std::string word; lines >> word;) {
@@ -22,7 +22,7 @@ uint64_t bytes_in(const char* file, const std::string& key) {
 
 uint64_t status_bytes(const std::string& key) { return bytes_in("/proc/self/status", key); }
 
-/// The number in a file; nothing where there is none ("max").
+/// Returns the number in a file; nothing where it has none ("max").
 std::optional<uint64_t> number_in(const std::string& file) {
   std::ifstream text(file);
   uint64_t number = 0;
@@ -32,7 +32,7 @@ std::optional<uint64_t> number_in(const std::string& file) {
 
 uint64_t less(uint64_t all, uint64_t used) { return all > used ? all - used : 0; }
 
-/// What the control groups leave, that of the process and those around it.
+/// Returns what the control groups leave: the process's own and those around it.
 std::optional<uint64_t> left_by_groups() {
   std::ifstream groups("/proc/self/cgroup");
   std::optional<uint64_t> left;
@@ -56,7 +56,7 @@ int add_segments(dl_phdr_info* object, size_t /*size*/, void* total) {
   return 0;
 }
 
-/// Bytes of the program and the libraries it has loaded.
+/// Returns the bytes of the program and of the libraries that it has loaded.
 uint64_t image_bytes() {
   uint64_t total = 0;
   dl_iterate_phdr(add_segments, &total);

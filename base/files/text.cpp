@@ -21,8 +21,8 @@ bool is_utf8(std::string_view text) {
 
 namespace {
 
-/// The next character of a text as a terminal may be given it; a control character, what is not UTF-8, and what is
-/// in `also` as \xNN. Takes it off the text.
+/// Removes the next character from the text and returns it in a form that is safe for a terminal: control
+/// characters, bytes that are not UTF-8, and the characters in `also` become \xNN.
 std::string next_printable(std::string_view& text, std::string_view also) {
   constexpr char kHex[] = "0123456789abcdef";
   const std::size_t length = utf8_character(text);
@@ -57,14 +57,14 @@ std::string printable(std::string_view text) { return printable(text, ""); }
 
 std::string quote_text(std::string_view text) {
   constexpr std::size_t kLongest = 120,
-                        kEnd = 60;  // bytes: of what is shown whole, of either end of what is not
+                        kEnd = 60;  // bytes: of a text that is shown whole, of either end of a longer one
   if (text.size() <= kLongest) return "'" + printable(text, kQuoted) + "'";
   std::string out = "'";
   std::string_view rest = text;
   while (text.size() - rest.size() < kEnd) out += next_printable(rest, kQuoted);
   rest = text.substr(text.size() - kEnd);
   while (is_continuation(rest.front()) && kEnd - rest.size() < 3)
-    rest.remove_prefix(1);  // of a cut character
+    rest.remove_prefix(1);  // bytes of a cut character
   return out + "..." + printable(rest, kQuoted) + "'";
 }
 

@@ -7,7 +7,7 @@
 
 namespace crumb {
 
-/// A whole file in one: as OutputFile writes, all of it or nothing. Throws what that throws.
+/// Writes a whole file, as OutputFile does: all of it or nothing. Throws as OutputFile does.
 inline void write_text_file(const std::filesystem::path& path, std::string_view text) {
   OutputFile file(path);
   file.append(text);
