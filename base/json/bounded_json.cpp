@@ -15,10 +15,10 @@ namespace {
 
 using nlohmann::json;
 
-/// Builds the document while the parser walks, and stops it when it costs too much.
+/// Builds the document while the parser reads, and stops it when the document costs too much.
 class BoundedBuilder : public nlohmann::json_sax<json> {
  public:
-  /// Whether the elements of a list or an object go to the sink: by its path and how many keys that has.
+  /// Whether the elements of a list or an object go to the sink, by its path and the number of keys in it.
   using Streams = std::function<bool(std::string_view path, std::size_t keys, bool is_list)>;
 
   /// Without a sink everything is kept.
@@ -41,7 +41,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    // A map node: the key, the value, and what the tree and the allocator add.
+    // A map node: the key, the value, and the memory of the tree and the allocator.
     if (!spend(sizeof(string_t) + name.size() + 96)) return false;
     auto [slot, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
     if (!is_new) return refuse("the key " + quote_text(name) + " occurs twice in one object");
@@ -70,7 +70,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
   }
 
   json* place(json&& value) {
-    // Arrays grow by doubling: an element may be paid for three times while they move.
+    // Arrays grow by doubling: an element may take its memory three times while they move.
     if (!spend(3 * sizeof(json))) return nullptr;
     if (open_.empty()) {
       root_ = std::move(value);
@@ -87,7 +87,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
 
   bool leaf(json&& value) { return place(std::move(value)) != nullptr && hand_over(); }
 
-  /// After a value: where it is an element of what is streamed, the sink takes it.
+  /// After a value: gives it to the sink where it is an element of a streamed list or object.
   bool hand_over() {
     if (streaming_ == 0 || open_.size() != streaming_) return true;
     json& container = *open_.back();
@@ -115,7 +115,8 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
     return true;
   }
 
-  /// Where what was opened is to be streamed: it lies in objects only, whose keys are its path.
+  /// Starts streaming the opened list or object where its path says so. It lies only in objects, whose keys
+  /// are its path.
   void start_stream(const json& container) {
     keys_.resize(open_.size());
     path_.clear();
@@ -141,11 +142,12 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;
-  std::vector<std::string> keys_;  ///< of each open object, the key whose value is being read
-  std::string path_;               ///< of what is streamed
-  std::size_t streaming_ = 0;  ///< how many are open when what is streamed is the innermost; 0: nothing is
+  std::vector<std::string> keys_;  ///< for each open object, the key whose value is being read
+  std::string path_;               ///< the path of what is streamed
+  std::size_t streaming_ = 0;  ///< number of open containers when the innermost one is streamed; 0: nothing
+                               ///< is
   std::uint64_t spent_ = 0;
-  std::uint64_t spent_before_ = 0;  ///< before the elements of what is streamed
+  std::uint64_t spent_before_ = 0;  ///< memory that was spent before the elements of what is streamed
   std::string why_;
 };
 

@@ -12,7 +12,7 @@ constexpr size_t kLargestCount = 0x7FFFFFFF;
 
 std::string quoted(const char* key) { return std::string(1, '"').append(key).append(1, '"'); }
 
-/// A value as it may stand in a message: short.
+/// Returns a value for a message, shortened.
 std::string shown(const nlohmann::json& value) {
   constexpr size_t kLongest = 60;
   std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);

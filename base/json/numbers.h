@@ -1,17 +1,18 @@
-// Numbers as JSON can say them.
+// Numbers in forms that JSON has.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 namespace crumb {
 
-/// A number as JSON can say it: "inf", "-inf" and "nan" as strings.
+/// Returns the number, or "inf", "-inf" and "nan" as strings.
 nlohmann::ordered_json json_number(double value);
 
-/// SQNR in dB; null where it is infinite (nothing was lost), "-inf" where there was no signal, "nan".
+/// Returns SQNR in dB; null where it is infinite (nothing was lost), "-inf" where there was no signal, or
+/// "nan".
 nlohmann::ordered_json json_sqnr(double sqnr_db);
 
-/// A whole number as one.
+/// Returns the number, without a decimal point where it is whole.
 nlohmann::ordered_json json_amount(double value);
 
 }  // namespace crumb
