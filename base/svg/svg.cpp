@@ -24,7 +24,7 @@ std::string escaped(std::string_view text) {
     else
       safe += c;
   }
-  // No characters of XML, though UTF-8 has them.
+  // XML has no such characters, though UTF-8 has them.
   for (const auto& [character, words] :
        {std::pair("\xef\xbf\xbe", "\\xef\\xbf\\xbe"), {"\xef\xbf\xbf", "\\xef\\xbf\\xbf"}}) {
     for (std::size_t place = safe.find(character); place != std::string::npos; place = safe.find(character))
