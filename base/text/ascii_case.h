@@ -1,4 +1,4 @@
-// ASCII's letters in one case. Other bytes stay as they are, whatever a locale says of them.
+// Converts ASCII letters to one case. Other bytes stay as they are, whatever the locale.
 #pragma once
 
 #include <algorithm>

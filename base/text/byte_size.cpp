@@ -64,8 +64,8 @@ Result<std::uint64_t> parse_byte_size(std::string_view text) {
 
   checked::Size units = 0;
   for (const char c : whole) units = checked::add(checked::multiply(units, 10), c - '0');
-  // The fraction from its last digit on: floor((digit * unit + x) / 10) is the same for x and floor(x), so
-  // that nothing is lost on the way. A unit is below 2^41.
+  // Computes the fraction from its last digit on. floor((digit * unit + x) / 10) is the same for x and
+  // floor(x), so nothing is lost on the way. A unit is below 2^41.
   std::uint64_t part = 0;
   for (std::size_t i = fraction.size(); i > 0; --i)
     part = (static_cast<std::uint64_t>(fraction[i - 1] - '0') * *unit + part) / 10;

@@ -9,9 +9,9 @@
 namespace crumb {
 namespace {
 
-constexpr std::size_t kLooked = std::size_t{1} << 20;  // bytes that tell 16 bits from 8
+constexpr std::size_t kLooked = std::size_t{1} << 20;  // bytes that tell 16-bit units from 8-bit ones
 
-/// By the mark of byte order at its start; empty where there is none.
+/// Returns the encoding by the byte order mark at the text's start; empty where there is none.
 std::string marked(std::string_view text) {
   using namespace std::string_view_literals;
   constexpr std::array<std::pair<std::string_view, const char*>, 4> kMarks = {{{"\xFF\xFE\0\0"sv, "UTF-32"},
@@ -23,7 +23,7 @@ std::string marked(std::string_view text) {
   return "";
 }
 
-/// By zero bytes in every other place, which letters of ASCII have.
+/// Returns the encoding by zero bytes at every other offset, which ASCII letters have.
 std::string unmarked(std::string_view text) {
   const std::string_view start = text.substr(0, kLooked);
   std::array<std::size_t, 2> zeros{};

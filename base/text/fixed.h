@@ -1,4 +1,4 @@
-// Numbers for people, with so many digits behind the point.
+// Formats numbers for people, with a given number of digits after the point.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace crumb {
 
-/// printf's "%.*f"; "inf" and "nan" as words.
+/// Returns printf's "%.*f"; "inf" and "nan" as words.
 inline std::string fixed(double value, int digits) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

@@ -19,7 +19,8 @@ using Set = NameRegex::Set;
 constexpr uint32_t kUnbounded = UINT32_MAX;
 constexpr uint32_t kMostRepeats = 1000;
 
-/// Code points; a byte that is not UTF-8 becomes a value beyond Unicode, so that only negated sets take it.
+/// Returns code points; a byte that is not UTF-8 becomes a value beyond Unicode, which only negated sets
+/// match.
 std::u32string code_points(std::string_view text) {
   std::u32string points;
   while (!text.empty()) {
@@ -150,7 +151,7 @@ class Compiler {
     return inner;
   }
 
-  /// After a backslash.
+  /// Parses what follows a backslash.
   Set escape() {
     if (at_ == pattern_.size()) fail("a backslash at the end");
     const char32_t c = pattern_[at_];
@@ -189,7 +190,7 @@ class Compiler {
     set.intervals.push_back({next, 0x10ffff});
   }
 
-  /// After '['.
+  /// Parses what follows '['.
   Set bracket() {
     Set set;
     set.negated = take('^');
@@ -227,7 +228,7 @@ class Compiler {
     return c == '\\' ? escape() : Set{.intervals = {{c, c}}};
   }
 
-  /// Appends the states of a node; its ways out lead to the state that is appended next.
+  /// Appends the states of a node; its exits lead to the state that is appended next.
   void emit(uint32_t index) {
     if (++emitted_ > 4 * NameRegex::kMaxStates) too_large();
     const Node& made = nodes_[index];
@@ -249,7 +250,7 @@ class Compiler {
     for (size_t i = 0; i + 1 < made.parts.size(); ++i) {
       const uint32_t split = add({.kind = State::Kind::kSplit});
       emit(made.parts[i]);
-      ends.push_back(add({.kind = State::Kind::kSplit}));  // a jump: both ways alike
+      ends.push_back(add({.kind = State::Kind::kSplit}));  // a jump: both exits are the same
       states_[split].other = here();
     }
     emit(made.parts.back());
@@ -312,9 +313,9 @@ bool NameRegex::Set::has(char32_t c) const {
 bool NameRegex::matches(std::string_view text) const {
   const std::u32string points = code_points(text);
   std::vector<uint32_t> now, next, pending;
-  std::vector<size_t> entered(states_.size(), SIZE_MAX);  // at which position a state was last entered
+  std::vector<size_t> entered(states_.size(), SIZE_MAX);  // the position at which a state was last entered
   for (size_t at = 0;; ++at) {
-    // Everything that can be reached from here without a character.
+    // All states that can be reached from here without a character.
     pending = now;
     if (at == 0) pending.push_back(0);
     now.clear();

@@ -5,12 +5,12 @@
 //   . [a-z_] [^.] any character, one of a set, one of all others
 //   \d \w \s      digits, letters digits and _, white space (ASCII); \D \W \S the others; also inside [...]
 //   (x) (?:x) x|y groups, alternatives
-//   x* x+ x? x{2} x{2,} x{2,5}   repetition, at most 1000 times when counted; a ? behind is allowed, and
+//   x* x+ x? x{2} x{2,} x{2,5}   repetition, at most 1000 times when counted; a ? after it is allowed and
 //                 changes nothing, since only whole names match
 //   ^ $           the beginning and the end
 //
-// Characters are Unicode code points. Look-around, back references, \b and flags are refused by name. A pattern
-// has at most kMaxBytes bytes, kMaxDepth groups in each other, and comes to at most kMaxStates states.
+// Characters are Unicode code points. Look-around, back references, \b and flags are refused by name. A
+// pattern has at most kMaxBytes bytes, kMaxDepth groups in each other, and at most kMaxStates states.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class NameRegex {
   static constexpr size_t kMaxDepth = 32;
   static constexpr size_t kMaxStates = 4000;
 
-  /// Throws Error(kUsage) that says what is wrong and where in the pattern.
+  /// Throws Error(kUsage) that says what is wrong, and at which position in the pattern.
   explicit NameRegex(std::string_view pattern);
 
   /// Whether the whole text matches.
@@ -43,9 +43,9 @@ class NameRegex {
   struct State {
     enum class Kind : uint8_t { kSet, kSplit, kBegin, kEnd, kMatch };
     Kind kind = Kind::kMatch;
-    uint32_t set = 0;    ///< kSet: which of sets_
-    uint32_t next = 0;   ///< kSet, kBegin, kEnd: where to; kSplit: one way
-    uint32_t other = 0;  ///< kSplit: the other way
+    uint32_t set = 0;    ///< kSet: index in sets_
+    uint32_t next = 0;   ///< kSet, kBegin, kEnd: the next state; kSplit: one of the two
+    uint32_t other = 0;  ///< kSplit: the other one
   };
 
  private:

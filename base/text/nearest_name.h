@@ -1,4 +1,4 @@
-// The nearest valid name for a typo, for messages: "unknown format 'imt4', did you mean 'int4'?".
+// Finds the nearest valid name for a typo, for messages: "unknown format 'imt4', did you mean 'int4'?".
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace crumb {
 
-/// Levenshtein distance in bytes.
+/// Returns the Levenshtein distance in bytes.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> distances(b.size() + 1);  // of what was seen of a, to b's first 0, 1, 2, ... bytes
+  std::vector<size_t> distances(b.size() + 1);  // from the part of a so far to b's first 0, 1, 2, ... bytes
   size_t* const row = distances.data();
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (const char c : a) {
@@ -26,7 +26,8 @@ inline size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// The candidate with the least edit distance (the first of equals); empty when there are none.
+/// Returns the candidate with the least edit distance (the first of equals); empty when there are no
+/// candidates.
 template <class Names>
 std::string nearest_name(std::string_view name, const Names& candidates) {
   std::string best;
@@ -34,7 +35,7 @@ std::string nearest_name(std::string_view name, const Names& candidates) {
   name = name.substr(0, 64);
   for (const std::string_view candidate : candidates) {
     const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
-    if (longer - shorter >= least) continue;  // at least so far away
+    if (longer - shorter >= least) continue;  // the distance is at least this
     const size_t distance = edit_distance(name, candidate);
     if (distance < least) {
       least = distance;
@@ -44,7 +45,7 @@ std::string nearest_name(std::string_view name, const Names& candidates) {
   return best;
 }
 
-/// "unknown WHAT 'NAME', did you mean 'NEAREST'?"
+/// Returns "unknown WHAT 'NAME', did you mean 'NEAREST'?"
 template <class Names>
 std::string unknown_name(std::string_view what, std::string_view name, const Names& candidates) {
   return "unknown " + std::string(what) + " '" + std::string(name) + "', did you mean '" +

@@ -1,4 +1,4 @@
-// Numbers written as text.
+// Parses numbers that are written as text.
 #pragma once
 
 #include <charconv>
@@ -8,9 +8,9 @@
 
 namespace crumb {
 
-/// The number that all of `text` is, in decimal: digits, before them a minus where T has a sign; for floating-point
-/// types also a point, an exponent, "inf" and "nan". No space, no plus. Nothing where the text is empty, has anything
-/// else in it, or says a number that T cannot hold.
+/// Returns the decimal number that all of `text` is: digits, with a minus before them where T has a sign; for
+/// floating-point types also a point, an exponent, "inf" and "nan". No space, no plus. Returns nothing where
+/// the text is empty, has anything else in it, or is a number that T cannot hold.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T number{};
