@@ -50,7 +50,7 @@ void Background::run() {
     } catch (...) {
       error = std::current_exception();
     }
-    job.work = nullptr;  // frees what it held
+    job.work = nullptr;  // frees what the job held
     lock.lock();
     busy_ = false;
     waiting_ -= job.bytes;

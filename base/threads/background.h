@@ -1,4 +1,4 @@
-// Work that goes on beside the caller's, in order.
+// Does work in order, concurrently with the caller's.
 #pragma once
 
 #include <condition_variable>
@@ -11,14 +11,14 @@
 
 namespace crumb {
 
-/// One thread that does what it is given, one after the other. An exception ends it: what waits is dropped,
-/// and the next post() or drain() throws it.
+/// One thread that does its jobs one after the other. An exception ends it: waiting jobs are dropped, and the
+/// next post() or drain() throws it.
 class Background {
  public:
-  /// post() waits while more than this many bytes wait to be worked on.
+  /// post() waits while jobs of more than this many bytes wait.
   explicit Background(uint64_t most_waiting);
 
-  /// Drops what waits and joins the thread after the job that it is at.
+  /// Drops waiting jobs and joins the thread after its current job.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;

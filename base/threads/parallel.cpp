@@ -20,7 +20,7 @@
 namespace crumb {
 namespace {
 
-/// A loop under way. Its pieces are taken one after the other by whoever works on it.
+/// A loop in progress. Its threads take its pieces one after the other.
 class Loop {
  public:
   Loop(size_t count, size_t grain, const std::function<void(size_t, size_t)>& body)
@@ -42,7 +42,7 @@ class Loop {
     }
   }
 
-  /// Once nobody works on it.
+  /// Throws the first exception again, once no thread works on the loop.
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
@@ -62,11 +62,12 @@ class Loop {
   std::mutex error_mutex_;
 };
 
-/// Waits for what another thread is about to do, for as long as waking a thread would take; false where it did not come.
+/// Waits for what another thread is about to do, for about the time that waking a thread takes; returns false
+/// where it did not come.
 template <class Done>
 bool comes_soon(const Done& done) {
   constexpr std::chrono::microseconds kSoon(50);
-  constexpr int kLooks = 32;  // between two looks at the clock
+  constexpr int kLooks = 32;  // looks between two reads of the clock
   const auto end = std::chrono::steady_clock::now() + kSoon;
   do {
     for (int i = 0; i < kLooks; ++i) {
@@ -80,7 +81,7 @@ bool comes_soon(const Done& done) {
 }
 
 /// Threads that last, since a new one costs as much as a small loop. A loop's caller never waits for a thread
-/// to come, only for those that have come: loops within loops and loops side by side cannot block each other.
+/// to join, only for those that have joined: nested and concurrent loops cannot block each other.
 class Pool {
  public:
   static Pool& instance() {
@@ -104,7 +105,7 @@ class Pool {
       is_waiting_ = !waiting_.empty();
     }
     comes_soon([&] { return loop.inside == 0; });
-    std::unique_lock lock(mutex_);  // whoever left last has let go of the loop then
+    std::unique_lock lock(mutex_);  // the last thread to leave has let go of the loop then
     loop.left.wait(lock, [&] { return loop.inside == 0; });
   }
 
@@ -135,7 +136,8 @@ class Pool {
     }
   }
 
-  /// Loops often follow each other. As many threads wait for the next as have a processor beside the caller's.
+  /// Loops often follow each other. As many threads wait for the next one as there are processors without the
+  /// caller's.
   void stay_awake(std::unique_lock<std::mutex>& lock) {
     if (awake_ + 1 >= processors_) return;
     ++awake_;
@@ -149,8 +151,8 @@ class Pool {
   std::condition_variable changed_;
   std::deque<Loop*> waiting_;
   std::vector<std::thread> threads_;
-  std::atomic<bool> is_waiting_ = false;  ///< some loop; changed under the mutex
-  size_t awake_ = 0;                      ///< threads that have no loop and do not sleep
+  std::atomic<bool> is_waiting_ = false;  ///< some loop waits; changed under the mutex
+  size_t awake_ = 0;                      ///< threads that are awake without a loop
   const size_t processors_ = std::max(1u, std::thread::hardware_concurrency());
   bool stop_ = false;
 };

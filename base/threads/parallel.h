@@ -1,4 +1,4 @@
-// Threads for loops whose pieces are independent: who computes a piece never changes what it is.
+// Threads for loops with independent pieces: which thread computes a piece never changes its result.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 
 namespace crumb {
 
-/// The threads to use when a caller says 0: as many as $CRUMB_THREADS says, else those the machine has. The variable is read
-/// once. Throws Error where it is no number from 1 to 4096.
+/// Returns the threads to use when a caller says 0: $CRUMB_THREADS, else as many as the machine has. The
+/// variable is read once. Throws Error where it is no number from 1 to 4096.
 int default_threads();
 
 /// Calls body(begin, end) for pieces that cover [0, count), at most `grain` long, on up to `threads` threads
-/// (0: default_threads(); the calling thread is one of them). Returns when all are done; the first exception
-/// is thrown on, after the pieces that had started.
+/// (0: default_threads(); the calling thread is one of them). Returns when all are done. Throws the first
+/// exception again after the pieces that had started.
 void parallel_for(size_t count, size_t grain, int threads, const std::function<void(size_t, size_t)>& body);
 
 }  // namespace crumb
