@@ -1,14 +1,14 @@
-// Arithmetic on sizes, counts and offsets that come from outside the program: nothing wraps.
+// Arithmetic on sizes, counts and offsets that come from outside the program, without wrapping.
 //
-// Every operation takes unsigned and signed integers and the results of other operations, and gives the exact
-// result, or nothing where it is negative or beyond 64 bits, or where an operand was nothing. So a formula is
-// written as it stands and asked once:
+// Every operation takes unsigned and signed integers and the results of other operations. It gives the exact
+// result, or nothing where the result is negative or beyond 64 bits, or where an operand is nothing. So a
+// formula is written as it is and tested once:
 //
 //   const checked::Size end = checked::add(offset, checked::multiply(count, sizeof(float)));
 //   if (!end || *end > file_size) return Failure{...};
 //
-// Readers of outside bytes use these for every number that a file gives. What they do with raw operators are
-// numbers that such a check has bounded before.
+// Readers of outside bytes use these for every number that a file gives. They use raw operators only on
+// numbers that such a check has bounded.
 #pragma once
 
 #include <concepts>
@@ -19,10 +19,10 @@
 
 namespace crumb::checked {
 
-/// A natural number below 2^64, or nothing: the exact number is no such.
+/// A natural number below 2^64, or nothing where the exact number is not one.
 using Size = std::optional<std::uint64_t>;
 
-/// What an operation takes. A negative integer is nothing.
+/// An operand of an operation. A negative integer is nothing.
 class Operand {
  public:
   template <std::integral T>
@@ -47,7 +47,8 @@ constexpr Size multiply(Operand a, Operand b) {
   return product;
 }
 
-/// The product of all; 1 of none. One that passes 2^64 on the way to a zero is nothing.
+/// Returns the product of all operands; 1 without operands. A product that passes 2^64 before a factor of
+/// zero is nothing.
 template <std::integral T>
 constexpr Size product(std::span<const T> factors) {
   Size all = 1;
@@ -55,20 +56,21 @@ constexpr Size product(std::span<const T> factors) {
   return all;
 }
 
-/// The least multiple of `alignment` that is not below `size`. Precondition: alignment > 0.
+/// Returns the least multiple of `alignment` that is not below `size`. Precondition: alignment > 0.
 constexpr Size align_up(Operand size, std::uint64_t alignment) {
   const Size up = add(size, alignment - 1);
   return up ? Size(*up - *up % alignment) : Size();
 }
 
-/// Whether the bytes [offset, offset + length) lie in [0, size): of a length of 0, whether offset <= size.
+/// Whether the bytes [offset, offset + length) are within [0, size): for a length of 0, whether offset <=
+/// size.
 constexpr bool fits(Operand offset, Operand length, Operand size) {
   return offset.size() && length.size() && size.size() && *offset.size() <= *size.size() &&
          *length.size() <= *size.size() - *offset.size();
 }
 
-/// A number of 64 bits with its sign, or nothing: the exact result is no such. For values (an integer of a template's
-/// language), where negative ones are as good as others.
+/// A signed number of 64 bits, or nothing where the exact result is not one. For values (an integer of a
+/// template's language), where negative ones are as good as others.
 using Integer = std::optional<std::int64_t>;
 
 constexpr Integer add_signed(std::int64_t a, std::int64_t b) {
@@ -86,7 +88,7 @@ constexpr Integer multiply_signed(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? Integer() : Integer(product);
 }
 
-/// The number as a T, or nothing where T does not hold it.
+/// Returns the number as a T, or nothing where T does not hold it.
 template <std::integral T>
 constexpr std::optional<T> narrow(Operand number) {
   if (!number.size() || !std::in_range<T>(*number.size())) return std::nullopt;

@@ -9,9 +9,9 @@
 
 namespace crumb {
 
-/// The checksum of bytes that follow those behind `crc` (0 for none).
+/// Returns the checksum of these bytes after others whose checksum is `crc` (0: none).
 inline uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc = 0) {
-  if (bytes.empty()) return crc;  // of a null pointer zlib gives 0, whatever came before
+  if (bytes.empty()) return crc;  // for a null pointer zlib gives 0, whatever `crc` is
   return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

@@ -1,11 +1,11 @@
-// How Crumb reports what went wrong. Two façades over one message:
+// How Crumb reports errors. Two façades over one message:
 //
 //  - Readers of outside bytes return Result<T>: a value, or a Failure whose message says what was found, what
 //    was expected and where. They never throw on bad bytes.
 //  - People (command line, API misuse) get one exception type, crumb::Error, whose message names the tensor
 //    or option, what was expected, what was found and what to do.
 //
-// Result<T>::take() turns the first into the second.
+// Result<T>::take() turns a Failure into an Error.
 //
 // The library never prints, aborts or exits.
 #pragma once

@@ -1,4 +1,4 @@
-// What the processor has, whatever $CRUMB_ISA keeps kernels from: for reports. What kernels may use:
+// The processor's instruction sets, whatever $CRUMB_ISA allows, for reports. What kernels may use:
 // base/processor.h.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace crumb {
 
-/// The most that the processor has.
+/// Returns the most that the processor has.
 Isa isa_there();
 
-/// Whether it has AVX-512 VNNI, too.
+/// Whether it also has AVX-512 VNNI.
 bool has_vnni();
 
 }  // namespace crumb

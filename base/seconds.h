@@ -4,7 +4,7 @@
 
 namespace crumb {
 
-/// Seconds of a clock that never goes back.
+/// Returns the seconds of a clock that never goes back.
 inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -8,7 +8,8 @@ Utf8Character first_character(std::string_view text) {
   if (lead < 0x80) return {.code = lead, .length = 1, .sound = true};
   const std::size_t total = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   if (lead < 0xC2 || lead > 0xF4) return {};
-  // Only the second byte has bounds of its own: they exclude overlong forms, surrogates and what is past U+10FFFF.
+  // Only the second byte has special bounds: they exclude overlong forms, surrogates and characters past
+  // U+10FFFF.
   const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   char32_t code = lead & (0xFFu >> (total + 1));
