@@ -40,7 +40,7 @@ std::size_t place_of(const std::vector<std::string>& names, const char* name) {
   return static_cast<std::size_t>(found - names.begin());
 }
 
-/// 1 for tokens, 0 where a shorter line is filled up.
+/// `mask`: 1 for tokens, 0 where a shorter line is filled up.
 at::Tensor mean_over_tokens(const at::Tensor& values, const at::Tensor& mask) {
   const at::Tensor counts = mask.to(values.scalar_type());
   return (values * counts).sum(1) / counts.sum(1);

@@ -1,4 +1,5 @@
-// Sentence encoders: lines, whose vectors and whose tokens' states are to be the float network's.
+// The objective of sentence encoders: lines, whose vectors and whose tokens' states shall be the float
+// network's.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@ namespace crumb::tasks {
 
 class LinesObjective final : public Objective {
  public:
-  /// Throws usage Error where the request asks for what is for decoders alone.
+  /// Throws usage Error where the request asks for what only decoders have.
   explicit LinesObjective(const LanguageRequest& request);
 
   std::int64_t count() const override { return static_cast<std::int64_t>(request_.lines.size()); }
@@ -36,9 +37,9 @@ class LinesObjective final : public Objective {
   const LanguageRequest& request_;
   at::Device device_;
   FloatNetwork teacher_;
-  std::size_t states_ = 0;              ///< of the network's outputs
-  std::optional<std::size_t> vectors_;  ///< none: the mean of a line's states
-  std::size_t mask_ = 0;                ///< of its inputs
+  std::size_t states_ = 0;              ///< index among the network's outputs
+  std::optional<std::size_t> vectors_;  ///< likewise; none: the mean of a line's states
+  std::size_t mask_ = 0;                ///< index among its inputs
 };
 
 }  // namespace crumb::tasks

@@ -1,4 +1,5 @@
-// What a network is trained by and measured on: samples, what their passes cost, and how well it does.
+// What a network is trained by and measured on: samples, the gradients of their loss, and the network's
+// score.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,36 +16,37 @@ namespace crumb::tasks {
 
 class Objective {
  public:
-  using Samples = std::vector<std::int64_t>;  ///< by number, from 0
+  using Samples = std::vector<std::int64_t>;  ///< indices, from 0
 
   virtual ~Objective() = default;
 
-  virtual std::int64_t count() const = 0;  ///< of samples
+  virtual std::int64_t count() const = 0;  ///< number of samples
   virtual std::int64_t tokens_of(std::int64_t sample) const = 0;
 
-  /// The network's inputs for each of the first samples, at most `most`, on the CPU.
+  /// Returns the network's inputs for each of the first samples, at most `most`, on the CPU.
   virtual std::vector<std::vector<at::Tensor>> inputs_of_first(std::int64_t most) const = 0;
 
-  /// Before the first step, with the samples that steps will take, ascending; after measure_floats.
+  /// Called before the first step and after measure_floats, with the samples that steps will take, ascending.
   virtual void prepare(const Samples& wanted) = 0;
 
-  /// LanguageOutcome's measure, of the float network and of the student as it will be frozen; kNotMeasured where there is
-  /// nothing to measure by.
+  /// Returns LanguageOutcome's measure for the float network and for the student as it will be frozen;
+  /// kNotMeasured where there is nothing to measure by.
   virtual double measure_floats() = 0;
   virtual double measure(Student& student) = 0;
 
-  /// Block-wise training (LanguageRequest::block_wise) of the whole network.
+  /// Trains the whole network block-wise (LanguageRequest::block_wise).
   virtual std::vector<LayerLine> train_layers(
       qat::Network& network, const std::function<void(const LayerLine&, std::int64_t)>& layer_done) = 0;
 
-  /// What the mean loss of a step is a mean over: so many positions of these samples.
+  /// Returns the number of these samples' positions that the mean loss of a step counts.
   virtual double weight_of(const Samples& samples) const = 0;
 
-  /// Gathers the gradients of these samples' part of a step's loss, a mean over `all` positions, and gives that part.
+  /// Gathers the gradients of these samples' part of a step's loss, a mean over `all` positions. Returns that
+  /// part.
   virtual double gather(Student& student, const Samples& samples, double all) = 0;
 };
 
-/// Of what the request holds: sequences of a text, or lines.
+/// Returns the objective for what the request holds: sequences of a text, or lines.
 std::unique_ptr<Objective> objective_of(const LanguageRequest& request, const LanguageHooks& hooks);
 
 }  // namespace crumb::tasks

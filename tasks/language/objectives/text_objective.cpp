@@ -22,7 +22,8 @@ LanguageText sequence_of(const Sequences& sequences, std::int64_t sequence) {
   return text;
 }
 
-/// The positions, in all rows one after the other, that predict a token that counts: those before.
+/// Returns the positions, as indices into the concatenated rows, that predict a token that counts: the ones
+/// before.
 at::Tensor predicting(const LanguageText& text) {
   std::vector<std::int64_t> positions;
   for (std::size_t i = 1; i < text.counts.size(); ++i)
@@ -30,7 +31,7 @@ at::Tensor predicting(const LanguageText& text) {
   return at::tensor(positions, at::kLong);
 }
 
-/// What a file says of a batch.
+/// A file's predictions for a batch.
 class KeptTargets final : public Targets {
  public:
   KeptTargets(const KeptTeacher& teacher, const std::vector<std::int64_t>& sequences)

@@ -1,4 +1,4 @@
-// Decoders: the sequences of a text, each token predicted from those before it.
+// The objective of decoders: the sequences of a text, each token predicted from those before it.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@ namespace crumb::tasks {
 
 class TextObjective final : public Objective {
  public:
-  /// Throws Error where a text is shorter than a sequence, usage Error where the teacher's file is for another loss.
+  /// Throws Error where a text is shorter than a sequence, and usage Error where the teacher's file is for
+  /// another loss.
   TextObjective(const LanguageRequest& request, const LanguageHooks& hooks);
 
   std::int64_t count() const override { return sequences_.count(); }
