@@ -8,7 +8,7 @@
 namespace crumb::tasks {
 namespace {
 
-/// Throws usage Error where the device does not multiply so.
+/// Throws usage Error where the device does not support these products.
 void check_products(const LanguageRequest& request) {
   const bool is_cpu = libtorch::device_named(request.device).is_cpu();
   if (request.products == (is_cpu ? Products::kTf32 : Products::kBfloat16))
@@ -38,7 +38,7 @@ void check_of_decoder(const LanguageRequest& request) {
   needs_predictions(request.temperature != 1, "a temperature");
   if (request.loss == LanguageLoss::kCosine)
     throw usage_error("the loss cosine is for sentence encoders, found a decoder");
-  if (!request.text.empty())  // one that is to be drawn is not there yet
+  if (!request.text.empty())  // a text that is to be sampled does not exist yet
     const Sequences trained(request.text, request.first, request.length, "the text to train by");
   if (!request.valid.empty())
     const Sequences measured(request.valid, request.first, request.length, "the text to measure by");

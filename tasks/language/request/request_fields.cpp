@@ -27,13 +27,14 @@ class Declarations {
 std::uint32_t checksum(const std::vector<std::vector<std::int64_t>>& lines) {
   std::uint32_t sum = 0;
   for (const auto& line : lines) {
-    const std::int64_t size = static_cast<std::int64_t>(line.size());  // where a line ends matters, too
+    const std::int64_t size = static_cast<std::int64_t>(line.size());  // where a line ends matters as well
     sum = crc32_of(std::as_bytes(std::span(line)), crc32_of(std::as_bytes(std::span(&size, 1)), sum));
   }
   return sum;
 }
 
-/// "in memory", or the file's size and checksum: another file under its name, or the same one elsewhere, is known.
+/// Returns "in memory", or the file's size and checksum: detects another file under its name, and the same
+/// file elsewhere.
 Json known(const std::filesystem::path& file) {
   if (file.empty()) return "in memory";
   std::error_code error;
