@@ -1,4 +1,5 @@
-// Says once that a run has gone wrong: its loss is far above what it had come down to. Free of LibTorch.
+// Reports once that a run has gone wrong: its loss is far above the least that it had reached. Free of
+// LibTorch.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +12,20 @@ namespace crumb::tasks {
 
 /// A loss that rose, in nats a token.
 struct LossRise {
-  double least = 0;  ///< of all means of LossWatch::kSteps steps, and of the first kFirstSteps and more
-  double mean = 0;   ///< of the last LossWatch::kSteps steps
+  double least = 0;  ///< the least mean over LossWatch::kSteps steps, or over the first kFirstSteps and more
+  double mean = 0;   ///< over the last LossWatch::kSteps steps
 };
 
-/// Takes the loss of each step, in order. Means are over so many steps because texts differ: what one batch has more than
-/// another is far less than kFactor there. Fewer are what a run began with: one that goes wrong at once has nothing else.
+/// Takes the loss of each step, in order. Means are over kSteps steps because texts differ: over so many,
+/// batches differ by far less than kFactor. At a run's start means are over fewer, because a run that goes
+/// wrong at once has no more.
 class LossWatch {
  public:
   static constexpr std::size_t kSteps = 20, kFirstSteps = 5;
   static constexpr double kFactor = 2;
 
-  /// Whether this step's made the mean rise to kFactor times the least one, for the first time. A step in which nothing
-  /// counted has no loss (0) and is left out.
+  /// Returns whether this step's loss made the mean rise to kFactor times the least one, for the first time.
+  /// A step in which nothing counted has no loss (0) and is left out.
   bool rises_with(double loss) {
     if (loss <= 0) return false;
     last_.push_back(loss);

@@ -1,4 +1,4 @@
-// How a learning rate goes through a run's steps: it grows, then falls, or stays. Free of LibTorch.
+// The learning rate over a run's steps: it grows, then falls, or stays. Free of LibTorch.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace crumb::tasks {
 
-/// What comes behind the steps in which the rate grows.
+/// The rate after the steps in which it grows.
 enum class RateSchedule : std::uint8_t {
-  kCosine,    ///< half a cosine, to 0 behind the last step
-  kLinear,    ///< a straight line to there
+  kCosine,    ///< half a cosine, to 0 after the last step
+  kLinear,    ///< a straight line to 0 there
   kConstant,  ///< the highest rate to the end
 };
 
@@ -23,7 +23,8 @@ inline std::string_view name_of(RateSchedule schedule) {
   return kRateScheduleNames.at(static_cast<std::size_t>(schedule));
 }
 
-/// The share of the highest rate in a step, counted from 0, of `steps`, in the first `warm_up` of which it grows evenly.
+/// Returns the share of the highest rate in a step, counted from 0, of `steps`; it grows evenly in the first
+/// `warm_up`.
 inline double share_of_rate(RateSchedule schedule, std::int64_t step, std::int64_t steps,
                             std::int64_t warm_up) {
   if (step < warm_up) return static_cast<double>(step + 1) / static_cast<double>(warm_up);
