@@ -25,9 +25,9 @@ class FloatDecoder {
   }
 
   std::int64_t vocabulary() const { return vocabulary_; }
-  at::Device device() const { return device_; }  ///< where it takes its inputs
+  at::Device device() const { return device_; }  ///< the device of its inputs
 
-  /// Cut behind its last layer, without gradients.
+  /// Returns a pass that is cut after the last layer, without gradients.
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs) const {
     const torch::NoGradGuard no_gradients;
     return {cut_, libtorch::typed_all(inputs)};
@@ -47,7 +47,7 @@ class FloatNetwork {
     module_.freeze();
   }
 
-  /// Without gradients.
+  /// Returns the outputs, without gradients.
   std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs) const {
     const torch::NoGradGuard no_gradients;
     return libtorch::tensors_of(module_.run(libtorch::typed_all(inputs)));

@@ -20,14 +20,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLeastShare = 1e-9;  ///< of what is left: float32 cannot say how much less it is
+constexpr double kLeastShare = 1e-9;  ///< of the remaining probability: float32 cannot tell how much smaller
+                                      ///< it is
 
 std::string name_of_sequence(std::int64_t sequence) {
   std::string digits = std::to_string(sequence);
   return std::string(9 - std::min<std::size_t>(9, digits.size()), '0') + digits;
 }
 
-/// Of the float network only where it is there: else the file stands for it.
+/// Returns facts of the float network only where it is there: else the file replaces it.
 std::map<std::string, std::string> facts_of(const LanguageRequest& request) {
   std::map<std::string, std::string> facts{{"text", std::to_string(checksum_of(request.text))},
                                            {"first", std::to_string(request.first.value_or(-1))},
@@ -37,7 +38,7 @@ std::map<std::string, std::string> facts_of(const LanguageRequest& request) {
   return facts;
 }
 
-/// [length, 2, top] of a sequence.
+/// Returns the predictions for a sequence, [length, 2, top].
 at::Tensor predicted(const FloatDecoder& network, const LanguageRequest& request, const LanguageText& text) {
   const torch::NoGradGuard no_gradients;
   const libtorch::CutPass pass = network.pass(decoder_tensors(request.network, text, 1, network.device()));
