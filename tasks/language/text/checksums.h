@@ -1,4 +1,4 @@
-// By what it is known again whether a text or a network is the one of before. Free of LibTorch.
+// Checksums that identify a text or a network. Free of LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace crumb::tasks {
 
-/// Of tokens and of which of them count, behind `before`.
+/// Returns the checksum of tokens and of which of them count, continued from `before`.
 std::uint32_t checksum_of(const LanguageText& text, std::uint32_t before = 0);
 
-/// Of the numbers of all constants that are kept as such.
+/// Returns the checksum of the numbers of all constants that are stored as floats.
 std::uint32_t checksum_of_floats(const graph::Graph& graph);
 
-/// Of those, and of codes, scales and zero points.
+/// Returns the checksum of those, and of codes, scales and zero points.
 std::uint32_t checksum_with_codes(const graph::Graph& graph);
 
 }  // namespace crumb::tasks

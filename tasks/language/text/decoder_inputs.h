@@ -1,4 +1,4 @@
-// What a decoder's graph takes, as LibTorch's tensors.
+// The inputs of a decoder's graph, as LibTorch's tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace crumb::tasks {
 
-/// Of `batch` sequences, in the order of the graph's inputs.
+/// Returns the inputs for `batch` sequences, in the graph's order.
 inline std::vector<at::Tensor> decoder_tensors(const graph::Graph& decoder, const LanguageText& sequences,
                                                std::int64_t batch, at::Device device = at::kCPU) {
   std::vector<at::Tensor> tensors;

@@ -10,7 +10,7 @@
 namespace crumb::tasks {
 namespace {
 
-/// Of a batch, [batch, length, width], the rows at these positions: [1, positions, width].
+/// Returns the rows of a batch [batch, length, width] at these positions: [1, positions, width].
 at::Tensor rows_at(const at::Tensor& states, const at::Tensor& positions) {
   return states.flatten(0, 1).index_select(0, positions).unsqueeze(0);
 }
@@ -20,7 +20,7 @@ at::Tensor next_token_losses(const at::Tensor& logits, const at::Tensor& ids, co
                                 at::Reduction::Sum);
 }
 
-/// Each of `positions`, some at a time.
+/// Visits all of `positions`, some at a time.
 template <class Visit>
 void in_portions(const at::Tensor& positions, const Visit& visit) {
   for (std::int64_t begin = 0; begin < positions.numel(); begin += kPositionsAtOnce)

@@ -1,4 +1,4 @@
-// What a decoder's predictions cost, positions at a time, so that logits are never whole in memory.
+// The loss of a decoder's predictions, some positions at a time, so that never all logits are in memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,32 +8,34 @@
 
 namespace crumb::tasks {
 
-/// Whose logits are in memory at a time: 50 MB in a vocabulary of 49,152.
+/// The positions whose logits are in memory at a time: 50 MB in a vocabulary of 49,152.
 inline constexpr std::int64_t kPositionsAtOnce = 256;
 
 struct LossShare {
   LanguageLoss loss = LanguageLoss::kDivergence;
-  double all_positions = 1;  ///< of the step, over which the loss is a mean
+  double all_positions = 1;  ///< positions in the step; the loss is a mean over them
 };
 
-/// What the float network says of a batch.
+/// The float network's results for a batch.
 class Targets {
  public:
   virtual ~Targets() = default;
 
-  /// Of predictions [1, positions, vocabulary] from its own at these positions, summed.
+  /// Returns the divergence of predictions [1, positions, vocabulary] from the float network's at these
+  /// positions, summed.
   virtual at::Tensor divergence(const at::Tensor& logits, const at::Tensor& positions) const = 0;
 
-  /// What its last layer gives, [batch, length, width]; undefined where that is not known.
+  /// Returns the output of its last layer, [batch, length, width]; undefined where it is not known.
   virtual at::Tensor states() const { return {}; }
 };
 
-/// Gathers the loss' gradients at the pass' cut, and gives these positions' part of the mean. `targets`: null for kNextToken. `ids`
-/// [batch, length]; `positions`, in the rows one after the other, predict the next.
+/// Gathers the loss's gradients at the pass's cut. Returns these positions' part of the mean. `targets`: null
+/// for kNextToken. `ids` [batch, length]; `positions`, indices into the concatenated rows, predict the next
+/// token.
 double gather_language_loss(const libtorch::CutPass& pass, const Targets* targets, const LossShare& share,
                             const at::Tensor& ids, const at::Tensor& positions);
 
-/// Of the float network's own pass on the same inputs.
+/// The results of the float network's own pass on the same inputs.
 class LiveTargets final : public Targets {
  public:
   LiveTargets(libtorch::CutPass pass, double temperature)
@@ -46,11 +48,11 @@ class LiveTargets final : public Targets {
   double temperature_;
 };
 
-/// Cross entropy at these positions, summed, in nats; no gradients.
+/// Returns the cross entropy at these positions, summed, in nats; no gradients.
 double summed_next_token_loss(const libtorch::CutPass& pass, const at::Tensor& ids,
                               const at::Tensor& positions);
 
-/// Squared error over squared size, token by token: of [..., width] each. No gradient reaches `meant`.
+/// Returns squared error over squared size, token by token: [..., width] each. No gradient reaches `meant`.
 at::Tensor relative_errors(const at::Tensor& found, const at::Tensor& meant);
 
 }  // namespace crumb::tasks

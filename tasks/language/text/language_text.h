@@ -1,4 +1,4 @@
-// A text as a language model is trained by it.
+// A text that a language model is trained by.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace crumb::tasks {
 
 struct LanguageText {
   std::vector<std::int64_t> tokens;
-  std::vector<std::uint8_t> counts;  ///< of each token, whether it is to be predicted; empty: all are
+  std::vector<std::uint8_t> counts;  ///< one a token: whether it is to be predicted; empty: all are
 
   bool empty() const { return tokens.empty(); }
 };

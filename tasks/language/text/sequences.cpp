@@ -29,7 +29,7 @@ bool Sequences::predicts() const {
   if (text_->counts.empty()) return true;
   return std::ranges::any_of(begins_, [&](std::size_t begin) {
     const auto from = text_->counts.begin() + static_cast<std::ptrdiff_t>(begin);
-    // A token that the text brings to the position of a sequence's first one is predicted by nothing.
+    // Nothing predicts a token of the text that is the first of a sequence.
     const std::ptrdiff_t skipped = taken(begin) == length_ ? 1 : 0;
     return std::any_of(from + skipped, from + static_cast<std::ptrdiff_t>(taken(begin)),
                        [](std::uint8_t counts) { return counts != 0; });
