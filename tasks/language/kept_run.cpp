@@ -64,7 +64,7 @@ void keep_language_run(const fs::path& path, const Json& request, const Language
     archive.write("averages", c10::IValue(average->averages()));
   }
   CheckedFileWriter file(path);
-  // LibTorch's writer would throw again while it is taken apart, which ends the process.
+  // LibTorch's writer would throw again from its destructor, which ends the process.
   std::exception_ptr fault;
   archive.save_to([&](const void* bytes, std::size_t count) {
     try {
@@ -93,7 +93,7 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
     kept.archive_.read("about", text);
     about = Json::parse(text.toStringRef());
     kept.position_ = position_of(about);
-  } catch (const std::exception&) {  // LibTorch's and the JSON library's
+  } catch (const std::exception&) {  // from LibTorch and the JSON library
     throw Error("the state of the run in " + quote_text(path.string()) +
                 " cannot be read: it is damaged, or none of this version's");
   }

@@ -1,5 +1,5 @@
-// What a run of language training keeps so that another can go on from it: a LibTorch archive of "about" (JSON: the request,
-// the position), the network and the optimizer.
+// What a run of language training stores so that another run can go on from it: a LibTorch archive of "about"
+// (JSON: the request, the position), the network and the optimizer.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -17,7 +17,7 @@
 
 namespace crumb::tasks {
 
-/// Where a run stands: before step `step`.
+/// The position of a run: before step `step`.
 struct LanguagePosition {
   std::int64_t step = 0;
   std::vector<LayerLine> layers;
@@ -26,16 +26,16 @@ struct LanguagePosition {
   double middle_measure = LanguageOutcome::kNotMeasured;
 };
 
-/// Puts it (average: null where there is none) in the place of what lies there, whole or not at all. request: what decides the
-/// run's result (request_fields.h).
+/// Stores a run (average: null where there is none), atomically, and replaces an existing file. request: what
+/// decides the run's result (request_fields.h).
 void keep_language_run(const std::filesystem::path& path, const nlohmann::ordered_json& request,
                        const LanguagePosition& position, torch::nn::Module& network,
                        torch::optim::Optimizer& optimizer, const qat::WeightAverage* average);
 
 class KeptLanguageRun {
  public:
-  /// Nothing where no file lies there or the path is empty. Throws Error where it is damaged, usage Error where it is
-  /// another request's, which names the field and both values.
+  /// Returns nothing where there is no file or the path is empty. Throws Error where it is damaged, and usage
+  /// Error where it is another request's, which names the field and both values.
   static std::optional<KeptLanguageRun> open(const std::filesystem::path& path,
                                              const nlohmann::ordered_json& request,
                                              const std::string& device);

@@ -39,7 +39,7 @@
 namespace crumb::tasks {
 namespace {
 
-/// Sequences by which static ranges of activations are found, and second moments where an adapter begins.
+/// How many sequences calibrate static ranges of activations, and second moments for an adapter's start.
 constexpr std::int64_t kCalibrating = 8;
 
 class Training {
@@ -95,14 +95,14 @@ class Training {
         throw Error("what training ended in measures no finite number: training diverged");
     } catch (const Interrupted&) {
       averaged.reset();
-      keep();  // all steps are done: nothing of them is lost
+      keep();  // all steps are done: none of them is lost
       throw;
     }
     return outcome;
   }
 
  private:
-  /// A loss tells of the step before it alone.
+  /// Throws where a parameter is not finite: a loss tells only about the steps before it.
   void expect_finite() const {
     const torch::NoGradGuard no_gradients;
     for (const auto& parameter : student_->module().named_parameters())
@@ -111,7 +111,7 @@ class Training {
                     quote_text(parameter.key()) + "): training diverged");
   }
 
-  /// Whether all processes do the same, from the same step on.
+  /// Checks that all processes do the same, from the same step on.
   void compare_with_peers() const {
     if (peers_.is_alone()) return;
     const auto own =
@@ -138,7 +138,7 @@ class Training {
     return tokens;
   }
 
-  /// Those that some step takes, ascending.
+  /// Returns the samples that some step takes, ascending.
   Objective::Samples trained_samples() {
     std::set<std::int64_t> taken;
     for (std::int64_t i = 0; i < request_.steps * request_.batch; ++i) taken.insert(rounds_.at(i));
@@ -167,7 +167,7 @@ class Training {
       peers_.give_out(student_->module().parameters());
     }
     if (!kept && request_.scales_alone) student_->fix_codes();
-    // A state of the optimizer lies on the parameters that are there.
+    // An optimizer's state refers to the parameters that exist now.
     optimizer_ = optimizer_of(student_->parameter_groups(request_));
     rates_ = rates_of(*optimizer_);
     if (request_.average > 0) average_.emplace(student_->module(), request_.average);
@@ -201,7 +201,7 @@ class Training {
     return std::make_unique<qat::ShortAdamW>(std::move(groups), options, type, request_.seed);
   }
 
-  /// Those of a step that are this process'.
+  /// Returns this process's samples of a step.
   Objective::Samples own_of(const Objective::Samples& samples) const {
     Objective::Samples own;
     for (auto i = static_cast<std::size_t>(peers_.rank()); i < samples.size();
@@ -217,7 +217,7 @@ class Training {
                          part_cost_on(device_.is_cpu()));
   }
 
-  /// Gradients become those of all processes' samples.
+  /// Adds up the gradients of all processes' samples.
   void gather_from_peers() const {
     if (peers_.is_alone()) return;
     std::vector<at::Tensor> gradients;
@@ -249,7 +249,7 @@ class Training {
                           .seconds_per_step = (now_seconds() - start_) / static_cast<double>(steps_here_)});
   }
 
-  /// Weights go, or widths shrink, while steps are taken.
+  /// Whether weights are pruned, or widths shrink, while steps are taken.
   bool loses_more_by_design() const {
     const qat::Network* network = student_->network();
     return network && (!network->pruned().empty() || network->learned_widths());
@@ -261,7 +261,7 @@ class Training {
       hooks_.news.loss_rose(watch_.rise());
   }
 
-  /// Gives the loss before it; 0, and nothing is learned, where no token counts.
+  /// Returns the loss before the step; 0, and learns nothing, where no token counts.
   double taken_step(const Objective::Samples& samples) {
     const double all = objective_->weight_of(samples);
     stops_ = interrupt_requested();
@@ -273,7 +273,8 @@ class Training {
       value += objective_->gather(*student_, part, all);
     value = peers_.add_up(value);
     stops_ =
-        peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all, or none: the others wait for who is gone
+        peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all processes, or none: the others would wait
+                                                           // for the one that is gone
     if (!std::isfinite(value))
       throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
     if (const at::Tensor penalty = student_->penalty();
@@ -302,28 +303,28 @@ class Training {
   at::Device device_;
   libtorch::Peers peers_;
   std::unique_ptr<Objective> objective_;
-  nlohmann::ordered_json deciding_;  ///< of the request
+  nlohmann::ordered_json deciding_;  ///< the request's deciding fields
   Rounds rounds_;
   std::unique_ptr<Student> student_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::vector<double> rates_;  ///< of its groups, the highest
+  std::vector<double> rates_;  ///< those of its groups, the highest
   std::optional<qat::WeightAverage> average_;
-  std::int64_t step_ = 0;  ///< that comes
+  std::int64_t step_ = 0;  ///< the next step
   double first_measure_ = LanguageOutcome::kNotMeasured, middle_measure_ = first_measure_;
   std::vector<LayerLine> layers_;
   std::vector<LanguageLine> log_;
   LossWatch watch_;
-  bool gets_harder_ = false;  ///< no loss that rises is a fault
-  double start_ = 0;          ///< of the first step here
+  bool gets_harder_ = false;  ///< a rising loss is no fault
+  double start_ = 0;          ///< time of the first step here
   std::int64_t steps_here_ = 0;
-  bool stops_ = false;  ///< behind this step, because a person asked for it
+  bool stops_ = false;  ///< stops after this step, because a person asked for it
 };
 
-/// On a GPU operators add up in an order of chance unless they are asked not to.
+/// On a GPU operators add up in random order unless they are told not to.
 void ask_for_the_same_bits(const LanguageRequest& request) {
   if (!libtorch::device_named(request.device).is_cuda()) return;
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8",
-           /*overwrite=*/0);  // read where its first product is computed
+           /*overwrite=*/0);  // read when its first product is computed
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
@@ -336,7 +337,8 @@ bool is_amd() {
 #endif
 }
 
-/// AMX does, and AVX-512 BF16 on AMD's cores. A Xeon that shows AVX-512 BF16 alone was half as fast by it as in float32.
+/// Yes with AMX, and with AVX-512 BF16 on AMD's cores. A Xeon with AVX-512 BF16 but no AMX was half as fast
+/// with it as in float32.
 bool multiplies_bfloat16_faster() {
   const auto has = at::cpu::get_cpu_capabilities();
   const auto can = [&](const char* what) {
