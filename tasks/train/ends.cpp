@@ -31,8 +31,8 @@ std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
   return found;
 }
 
-/// What rules that name the weight, its layer or its node say of it. One that says neither weights nor activations
-/// (a register, say) stands for both: its writer has looked at the layer.
+/// What rules that name the weight, its layer or its node say of it. A rule that says neither weights nor
+/// activations (a register, say) counts for both: its author has looked at the layer.
 struct Said {
   bool weights = false, activations = false;
 };
@@ -55,7 +55,8 @@ Said said_of(const Recipe& recipe, const WeightedNode& end) {
   return said;
 }
 
-/// Eight bits with what consumers of the file may depend on: whether a tensor has one scale, and the scale's format.
+/// Returns an 8-bit spec that keeps what consumers of the file may depend on: whether a tensor has one scale,
+/// and the scale's format.
 QuantSpec eight_bits(const std::string& format, const QuantSpec& of) {
   const bool by_tensor = of.granularity == Granularity::kTensor && !of.block_format;
   QuantSpec spec = QuantSpec::parse(format + (by_tensor ? ":tensor" : ":channel"));

@@ -13,7 +13,7 @@
 namespace crumb::tasks {
 namespace {
 
-/// What comes after the float network's training takes samples in one order, with quantizers or without.
+/// The phases after the float network's training take samples in the same order, with quantizers or without.
 std::uint64_t stream_of(const std::string& phase, int epoch) {
   return (phase == kFloatPhase ? 1000000U : 2000000U) + static_cast<std::uint64_t>(epoch);
 }

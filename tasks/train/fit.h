@@ -1,4 +1,4 @@
-// The loop of one phase: batches in an order of chance, AdamW, a learning rate that falls as a cosine.
+// The loop of one phase: batches in random order, AdamW, a learning rate that falls as a cosine.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,14 +13,14 @@
 
 namespace crumb::tasks {
 
-/// Where a phase stands: before this step of this epoch.
+/// The position in a phase: before this step of this epoch.
 struct Position {
   int epoch = 0;
   std::int64_t step = 0;
   double loss = 0;  ///< summed over the samples of this epoch's steps
 };
 
-/// What learns.
+/// The network that learns, and how.
 struct Learner {
   std::string phase;
   Pace pace;
@@ -28,12 +28,12 @@ struct Learner {
   std::function<at::Tensor(const at::Tensor& inputs)> forward;
   std::function<at::Tensor()> penalty;  ///< added to the loss; may be empty
   std::function<void(double progress)>
-      before_step;  ///< the share of the phase's steps that are done; may be empty
+      before_step;  ///< called with the share of the phase's steps that are done; may be empty
   torch::optim::Optimizer* optimizer = nullptr;
-  std::vector<double> rates;  ///< of the optimizer's groups, where the cosine begins
+  std::vector<double> rates;  ///< those of the optimizer's groups, where the cosine begins
 };
 
-/// Those of now.
+/// Returns the current rates.
 std::vector<double> rates_of(const torch::optim::Optimizer& optimizer);
 
 struct FitHooks {
@@ -41,22 +41,23 @@ struct FitHooks {
   std::function<void(const EpochLine& line)> after_epoch;
 };
 
-/// Runs from `position` to the end of the last epoch. Which samples a step takes follows from the seed, the phase, the
-/// epoch and the step alone. Throws Error where the loss is no finite number.
+/// Trains from `position` to the end of the last epoch. Which samples a step takes follows from the seed, the
+/// phase, the epoch and the step alone. Throws Error where the loss is not finite.
 void fit(const Task& task, const Learner& learner, std::uint64_t seed, Position& position,
          const FitHooks& hooks);
 
-/// Outputs for all samples, in batches, in eval mode, without gradients; afterwards in training mode again.
+/// Returns outputs for all samples, computed in batches, in eval mode, without gradients. Afterwards the
+/// module is in training mode again.
 at::Tensor outputs_of(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
                       const at::Tensor& inputs, std::int64_t batch = 256);
 
-/// The learner's score on the test set.
+/// Returns the learner's score on the test set.
 double score_of(const Task& task, const Learner& learner);
 
-/// Steps of one epoch.
+/// Returns the number of steps in one epoch.
 std::int64_t steps_of(const Task& task, const Pace& pace);
 
-/// The share of its learning rate that step `step` of `steps` has: (1 + cos(pi step / steps)) / 2.
+/// Returns the share of its learning rate that step `step` of `steps` has: (1 + cos(pi step / steps)) / 2.
 double cosine(std::int64_t step, std::int64_t steps);
 
 }  // namespace crumb::tasks

@@ -1,4 +1,4 @@
-// Float networks that several runs of one process begin from: trained once.
+// Float networks that several runs of one process begin from: each is trained once.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -15,15 +15,16 @@
 namespace crumb::tasks {
 
 struct FloatResult {
-  std::vector<at::Tensor> parameters;  ///< and buffers, as the module has them when quantized training begins
+  std::vector<at::Tensor> parameters;  ///< and buffers, as in the module when quantized training begins
   double metric = 0, longer_metric = 0;
   std::vector<EpochLine> log;
 };
 
-/// By several threads at once: the first trains, the others wait for it.
+/// Several threads may call it at once: the first one trains, the others wait for it.
 class FloatResults {
  public:
-  /// What `train` gave for the same key, or gives now. Where it throws, all who wait get the exception.
+  /// Returns what `train` returned for the same key, or calls it now. Where it throws, all waiting threads
+  /// get the exception.
   FloatResult get(const std::string& key, const std::function<FloatResult()>& train);
 
  private:
@@ -31,7 +32,7 @@ class FloatResults {
   std::map<std::string, std::shared_future<FloatResult>> results_;
 };
 
-/// Copies of a module's parameters and buffers, and back.
+/// Copies a module's parameters and buffers, and sets them again.
 std::vector<at::Tensor> tensors_of(const torch::nn::Module& module);
 void put_tensors(torch::nn::Module& module, const std::vector<at::Tensor>& tensors);
 

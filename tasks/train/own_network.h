@@ -1,4 +1,4 @@
-// A network that somebody brings along, and what it shall learn: without LibTorch.
+// A user's network, and the samples that it shall learn: without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace crumb::tasks {
 
-/// Samples along axis 0, as many of both and at least one, and where they are from, for errors: --data "x.npy".
+/// Samples along axis 0, as many inputs as targets and at least one, and their source, for errors: --data
+/// "x.npy".
 struct OwnSamples {
   graph::Tensor inputs, targets;
   std::string inputs_from, targets_from;
 };
 
-/// Number i is held out for validation where i % kHoldOutEvery is the last remainder.
+/// Sample i is held out for validation where i % kHoldOutEvery == kHoldOutEvery - 1.
 inline constexpr std::int64_t kHoldOutEvery = 5;
 
 struct OwnNetwork {
-  std::string name;    ///< of its file
-  graph::Graph graph;  ///< one input, float32; its first output is what is scored
-  std::string
-      loss;  ///< "ce": scores of classes, targets are whole numbers; "mse": targets are what it shall give
+  std::string name;    ///< its file's name
+  graph::Graph graph;  ///< one float32 input; its first output is scored
+  std::string loss;    ///< "ce": scores of classes, targets are whole numbers; "mse": targets are the outputs
+                       ///< themselves
   OwnSamples train;
-  std::optional<OwnSamples>
-      valid;  ///< none: some of those above are held out, which are kHoldOutEvery at least
-  std::uint32_t fingerprint = 0;  ///< CRC-32 of the files' contents, that states of other data are known
+  std::optional<OwnSamples> valid;  ///< none: some of `train` are held out, which has at least kHoldOutEvery
+  std::uint32_t fingerprint = 0;    ///< CRC-32 of the files' contents, which tells states of other data
 };
 
 }  // namespace crumb::tasks

@@ -1,4 +1,5 @@
-// A request as JSON: everything that decides a run's result, so that finished and unfinished runs are known again.
+// A request as JSON: everything that decides a run's result, so that finished and unfinished runs can be
+// identified.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +8,8 @@
 
 namespace crumb::tasks {
 
-/// What decides the float network, and the one trained on. Without the folder of data: the same data may lie elsewhere.
+/// Returns what decides the float network, and the one that trains longer. Without the folder of data: the
+/// same data may be elsewhere.
 inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
   nlohmann::ordered_json own;
   if (request.own) {
@@ -25,7 +27,8 @@ inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
           {"rate", request.rate}};
 }
 
-/// All of it. A field that is added to the request does not compile until it is named here.
+/// Returns all that decides the result. A field that is added to the request does not compile until it is
+/// named here.
 inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   const auto& [task, own, network, data, recipe, eight_bit_ends, float_input, fixed_point_input, all_layers,
                epochs, float_epochs, batch, rate, seed, float_only, wrap_bits] = request;
@@ -38,7 +41,7 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   json["all_layers"] = all_layers;
   json["wrap_bits"] = wrap_bits;
   if (float_only) json["float_only"] = true;
-  return json;  // data, which may lie elsewhere: states have a checksum of what was read
+  return json;  // no data folder: data may be elsewhere, and states have a checksum of what was read
 }
 
 }  // namespace crumb::tasks

@@ -71,7 +71,7 @@ PackedState::PackedState(const std::string& bytes) {
     c10::IValue text;
     archive_.read("about", text);
     state_ = parse_about(text.toStringRef());
-  } catch (const std::exception&) {  // LibTorch's and the JSON library's
+  } catch (const std::exception&) {  // from LibTorch and the JSON library
     throw Error("the state of the run cannot be read: it is damaged, or none of this version's");
   }
 }

@@ -1,7 +1,8 @@
-// What a run keeps so that another can go on from it.
+// What a run stores so that another run can go on from it.
 //
-// Bytes of a LibTorch archive: "about" (JSON: the request, phase, position, log, the float networks' scores), the
-// modules and the optimizer of the phase; while the float network is trained on, "start": its tensors before that.
+// Bytes of a LibTorch archive: "about" (JSON: the request, phase, position, log, the float networks' scores),
+// the modules and the optimizer of the phase; in the phase "float longer" also "start": the float network's
+// tensors before that phase.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -26,7 +27,7 @@ struct RunState {
   std::vector<EpochLine> log;
 };
 
-/// `network`: of the last phase, or null. `start`: of the second, or empty.
+/// `network`: the last phase's, or null. `start`: the second phase's, or empty.
 std::string pack_state(const RunState& state, torch::nn::Module& float_module, torch::nn::Module* network,
                        const std::vector<at::Tensor>& start, torch::optim::Optimizer& optimizer);
 
@@ -37,7 +38,7 @@ class PackedState {
 
   const RunState& state() const { return state_; }
 
-  /// Throws usage Error, which names the field, where the state is that of another request.
+  /// Throws usage Error, which names the field, where the state is another request's.
   void check(const nlohmann::ordered_json& request) const;
 
   void load_float(torch::nn::Module& module);

@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::int64_t kCalibrationBatches = 8;
 
-/// LibTorch's tracer and the engine that calibrates are one for the process.
+/// LibTorch's tracer and the calibrating engine exist once in the process.
 std::mutex& capture_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -44,7 +44,7 @@ FloatResults& float_results() {
   return results;
 }
 
-/// AdamW's groups for a float network: decay for what multiplies.
+/// Makes AdamW's groups for a float network: decay for parameters that multiply.
 std::unique_ptr<torch::optim::AdamW> float_optimizer(torch::nn::Module& module, const Pace& pace) {
   std::vector<at::Tensor> decayed, others;
   for (const at::Tensor& parameter : module.parameters()) {
@@ -110,7 +110,7 @@ class Run {
   }
 
  private:
-  /// The request, and the data that it found.
+  /// Returns the request, with the checksum of its data.
   nlohmann::ordered_json deciding_json() const {
     nlohmann::ordered_json json = request_json(request_);
     std::uint32_t sum = 0;
@@ -126,10 +126,11 @@ class Run {
     return json;
   }
 
-  /// Throws where the recipe does not fit the network, or the task's caller refuses what it becomes: before anything learns.
+  /// Throws, before anything learns, where the recipe does not fit the network, or the task's caller refuses
+  /// the result.
   void check_network() {
     const std::shared_ptr<qat::Network> network = make_network();
-    if (network->learned_widths()) return;  // they are known when half of the training is done
+    if (network->learned_widths()) return;  // they are known only when half of the training is done
     const graph::Graph graph = frozen(*network);
     if (hooks_.check) hooks_.check(graph);
   }
@@ -149,7 +150,7 @@ class Run {
     return std::move(outcome_);
   }
 
-  /// What is known of the float network, and of the task.
+  /// Fills in what is known of the float network, and of the task.
   void tell_float() {
     outcome_.metric = task_.metric;
     outcome_.network = task_.network;
@@ -160,7 +161,7 @@ class Run {
     outcome_.log = state_.log;
   }
 
-  /// As it is now.
+  /// Returns the float network as it is now.
   graph::Graph float_graph() {
     const std::lock_guard lock(capture_mutex());
     task_.module->eval();
@@ -191,7 +192,7 @@ class Run {
     enter(kQuantizedPhase);
   }
 
-  /// The float network trained on, and put back to where quantized training begins.
+  /// Trains the float network longer, then sets it back to where quantized training begins.
   void run_longer() {
     start_ = tensors_of(*task_.module);
     if (kept_) kept_->load_float(*task_.module);
@@ -204,7 +205,7 @@ class Run {
   double train_float(std::string_view phase, const Pace& pace) {
     const auto optimizer = float_optimizer(*task_.module, pace);
     const std::vector<double> rates = rates_of(*optimizer);
-    if (kept_) kept_->load_optimizer(*optimizer);  // with the rates of where it stood
+    if (kept_) kept_->load_optimizer(*optimizer);  // with its rates at the stored position
     const Learner learner{.phase = std::string(phase),
                           .pace = pace,
                           .module = task_.module.get(),
@@ -253,7 +254,7 @@ class Run {
     return graph;
   }
 
-  /// The float network with quantizers, ready to learn.
+  /// Returns the float network with quantizers, ready to learn.
   std::shared_ptr<qat::Network> make_network() {
     graph::Graph graph = graph::unroll_recurrent(float_graph());
     const std::lock_guard lock(capture_mutex());
@@ -324,8 +325,8 @@ class Run {
   const TrainHooks& hooks_;
   Task task_;
   std::int64_t float_steps_ = 0, quantized_steps_ = 0;
-  std::vector<at::Tensor> start_;    // of quantized training, while the float network is trained on
-  std::optional<PackedState> kept_;  // until the phase that it stands in has it
+  std::vector<at::Tensor> start_;    // where quantized training starts, while the float network trains longer
+  std::optional<PackedState> kept_;  // until its phase has taken it over
   RunState state_;
   TrainOutcome outcome_;
 };

@@ -1,8 +1,9 @@
-// Training from the command line, behind an interface without LibTorch: first the float network, which is then trained on
-// to be compared with, then the same network with quantizers in the loop, then the graph that it froze into.
+// Trains for the command line, behind an interface without LibTorch: first the float network, which then
+// trains longer for comparison, then the same network with quantizers in the loop, which is frozen into a
+// graph.
 //
-// Everything that a run draws at random follows from its seed and from where it stands, and it computes on one thread:
-// the same request gives the same bits, also when it was cut off and goes on from what it kept.
+// Everything random in a run follows from its seed and its position, and the run computes on one thread: the
+// same request gives the same bits, also when it was cut off and goes on from what it stored.
 #pragma once
 
 #include <cstdint>
@@ -25,34 +26,34 @@ namespace crumb::tasks {
 inline constexpr std::string_view kTasks[] = {"digits", "jets", "ocr", "sr"};
 inline constexpr std::string_view kOwnTask = "own";
 
-/// A run's phases: the float network; the same trained on for as long as the quantized one and in the same way, to be
-/// compared with it; the quantized network, which begins where the first ended.
+/// A run's phases: the float network; the same network trained longer, for as long as the quantized one and
+/// in the same way, for comparison; the quantized network, which begins where the first phase ended.
 inline constexpr std::string_view kFloatPhase = "float", kLongerPhase = "float longer",
                                   kQuantizedPhase = "quantized";
 
 struct TrainRequest {
-  std::string task;  ///< of kTasks; kOwnTask: `own`
+  std::string task;  ///< one of kTasks; kOwnTask: that of `own`
   std::shared_ptr<const OwnNetwork> own;
-  std::string network;         ///< of the task's; empty: its first
+  std::string network;         ///< one of the task's; empty: its first
   std::filesystem::path data;  ///< the folder with data files
   Recipe recipe;
-  /// Whether the first and the last layer have 8-bit weights and inputs, by rules behind the recipe's.
+  /// Whether the first and the last layer have 8-bit weights and inputs, by rules after the recipe's.
   bool eight_bit_ends = true;
-  /// Whether the first layer takes what is not quantized, by a rule behind the recipe's.
+  /// Whether the first layer's input is not quantized, by a rule after the recipe's.
   bool float_input = false;
-  /// Whether the task's network takes its raw numbers by whole numbers and powers of two alone, and its input says which
-  /// whole numbers they are. Networks of one's own do what they do.
+  /// Whether the task's network normalises its raw numbers with whole numbers and powers of two alone, and
+  /// its input says which whole numbers they are. A user's own networks are taken as they are.
   bool fixed_point_input = false;
-  bool all_layers = false;  ///< the recipe's accumulator is for those two as well
-  int epochs = -1;          ///< with quantizers; -1: the task's own
-  int float_epochs = -1;    ///< before; -1: the task's own
-  std::int64_t batch = 0;   ///< samples of a step; 0: the task's own
-  double rate = 0;          ///< of learning, with quantizers, where the cosine begins; 0: the task's own
+  bool all_layers = false;  ///< the recipe's accumulator goal holds for these two layers as well
+  int epochs = -1;          ///< with quantizers; -1: the task's default
+  int float_epochs = -1;    ///< before quantizers; -1: the task's default
+  std::int64_t batch = 0;   ///< samples in a step; 0: the task's default
+  double rate = 0;          ///< learning rate with quantizers, where the cosine begins; 0: the task's default
   std::uint64_t seed = 0;
   /// Only the first phase: TrainOutcome::float_network instead of a quantized one.
   bool float_only = false;
-  /// Registers in which the products of the inner layers are added up, wrapping around, on the test set, when training
-  /// is over.
+  /// Widths of registers that wrap around and add up the inner layers' products, to be tried on the test set
+  /// after training.
   std::vector<int> wrap_bits;
 };
 
@@ -60,7 +61,7 @@ struct TrainRequest {
 struct EpochLine {
   std::string phase;  ///< kFloatPhase, kLongerPhase, kQuantizedPhase
   int epoch = 0;      ///< from 1
-  double loss = 0;    ///< mean of the epoch
+  double loss = 0;    ///< mean over the epoch
   double metric = 0;  ///< on the test set
 };
 
@@ -72,15 +73,15 @@ struct TrainProgress {
   double done = 0;    ///< share of all steps
 };
 
-/// What a run tells, and what it is told. All may be empty.
+/// What a run reports, and what it is given. All may be empty.
 struct TrainHooks {
   std::function<void(const TrainProgress&)> progress;  ///< after every step
-  /// Given the network as it would be frozen before the first step; throws where it would be of no use.
+  /// Takes the network as it would be frozen before the first step; throws where training it is of no use.
   std::function<void(const graph::Graph&)> check;
-  std::function<bool()> wants_state;  ///< asked after every step: whether keep() shall be called
+  std::function<bool()> wants_state;  ///< called after every step: whether keep() shall be called
   std::function<void(const std::string& state)> keep;
   std::string state;  ///< what keep() was given; empty: from the beginning
-  /// Runs of one process that differ in what quantizes alone train their float network once.
+  /// Whether runs of one process that differ only in their quantizers train their float network once.
   bool shares_float = false;
 };
 
@@ -102,33 +103,33 @@ struct TrainOutcome {
   std::string metric;  ///< "accuracy", "psnr", "character accuracy", "mse" (less is better)
   double float_metric = 0, quantized_metric = 0;
   double longer_metric =
-      0;  ///< of the float network, trained on as long and in the same way as the quantized one
-  std::vector<std::pair<std::string, double>> references;  ///< what needs no training: "bicubic"
+      0;  ///< the float network's, after it trained as long and in the same way as the quantized one
+  std::vector<std::pair<std::string, double>> references;  ///< methods without training: "bicubic"
   int epochs = 0, float_epochs = 0;
-  std::string network, stands_for;  ///< of which paper's table it is a miniature; "": of none
+  std::string network, stands_for;  ///< the paper whose table it is a miniature of; "": none
   Recipe recipe;                    ///< with the rules for the first and the last layer
   graph::Graph quantized;
   std::optional<NetworkWithSamples>
-      float_network;  ///< of a request that wants nothing else; then nothing is quantized
+      float_network;  ///< for a request with float_only; then nothing is quantized
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;
   std::optional<qat::LearnedWidths> widths;  ///< where they are learned
   std::optional<double> pruned;  ///< share of the elements of weights that have a goal; none where none has
-  std::int64_t repaired = 0;     ///< steps that the exact bound took in the last epoch's passes
+  std::int64_t repaired = 0;     ///< steps of exact repair in the last epoch's passes
 };
 
 class Trainer {
  public:
   virtual ~Trainer() = default;
 
-  /// Several at once, from several threads. Throws usage Error where there is no such task or network, and where the
-  /// state is that of another request; Error where data are missing, where the recipe does not fit, Interrupted
-  /// when a person asked to stop, after keep().
+  /// Several threads may call it at once. Throws usage Error for an unknown task or network, and where the
+  /// state is another request's; Error where data are missing or the recipe does not fit; Interrupted when a
+  /// person asked to stop, after keep().
   virtual TrainOutcome train(const TrainRequest& request, const TrainHooks& hooks) = 0;
 };
 
-/// One for the process.
+/// Returns the process's trainer.
 Trainer& trainer();
 
 }  // namespace crumb::tasks

@@ -16,13 +16,13 @@ using libtorch::TypedTensor;
 struct WrappingLayer {
   graph::Node node;
   std::string input;
-  double input_scale = 1;  // of a unit
+  double input_scale = 1;  // value of a unit
   at::Tensor codes;        // float64: [channels, length], or a convolution's weight
-  at::Tensor scales;       // float64 [channels], of a sum
+  at::Tensor scales;       // float64 [channels], of the sums
   at::Tensor bias;         // float64 [channels], codes in the register
   bool is_convolution = false;
 
-  /// The sums over codes for these inputs; every number on the way is below 2^53.
+  /// Returns the sums over codes for these inputs; every intermediate number is below 2^53.
   at::Tensor sums(const at::Tensor& input_values) const {
     const at::Tensor x = (input_values.to(at::kDouble) / input_scale).round();
     if (!is_convolution) return at::matmul(x, codes.t()) + bias;
@@ -68,7 +68,7 @@ WrappingLayer layer_of(const analysis::ProductLayer& product, const graph::Node&
   return layer;
 }
 
-/// Into [-2^(bits-1), 2^(bits-1)), by whole multiples of 2^bits.
+/// Reduces sums to [-2^(bits-1), 2^(bits-1)) by whole multiples of 2^bits.
 at::Tensor wrapped(const at::Tensor& sums, int bits) {
   const double half = std::ldexp(1.0, bits - 1);
   return (sums + half).remainder(2 * half) - half;
@@ -90,14 +90,14 @@ struct WrappingNetwork::Data {
   }
 
   libtorch::GraphModule module;
-  std::map<std::string, WrappingLayer> layers;  // by output
+  std::map<std::string, WrappingLayer> layers;  // by the output's name
 };
 
 WrappingNetwork::WrappingNetwork(const graph::Graph& frozen) : data_(std::make_shared<const Data>(frozen)) {}
 
 at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
   const torch::NoGradGuard no_gradients;
-  std::map<std::string, at::Tensor> made_before;  // what the layers take
+  std::map<std::string, at::Tensor> made_before;  // the values that the layers take
   for (const auto& [output, layer] : data_->layers) made_before[layer.input];
   const auto watch = [&](const std::string& value, TypedTensor made) {
     if (const auto found = data_->layers.find(value); found != data_->layers.end()) {

@@ -1,4 +1,4 @@
-// What a quantized network answers where registers are too narrow and wrap around.
+// Computes a quantized network's outputs where registers are too narrow and wrap around.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace crumb::tasks {
 
-/// The first output of a frozen graph for one input, computed with exact integer sums in its inner layers (all matrix
-/// products and convolutions of quantized weights but the first and the last), each brought into `bits` bits of two's
-/// complement: whatever the order, a register that wraps around ends there. Throws Error where a layer has no integer
-/// codes or input.
+/// Returns the first output of a frozen graph for one input. Its inner layers (all matrix products and
+/// convolutions of quantized weights except the first and the last) compute exact integer sums, each reduced
+/// to `bits` bits of two's complement: whatever the order, a register that wraps around ends there. Throws
+/// Error where a layer has no integer codes or input.
 class WrappingNetwork {
  public:
   explicit WrappingNetwork(const graph::Graph& frozen);
