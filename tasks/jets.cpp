@@ -9,10 +9,10 @@ namespace crumb::tasks {
 namespace {
 
 constexpr std::size_t kClasses = 5, kLatent = 8, kFeatures = 16;
-constexpr double kSpread = 0.71;  // of the centres; the noise has 1
-constexpr double kBlur = 0.05;    // of the features
+constexpr double kSpread = 0.71;  // spread of the centres; the noise has 1
+constexpr double kBlur = 0.05;    // noise of the features
 
-/// The hyperbolic tangent's first Pade approximant, which reaches 1 at 3: divisions only, the same everywhere.
+/// Returns the first Pade approximant of tanh, which reaches 1 at 3: divisions only, the same everywhere.
 double saturate(double x) {
   x = std::clamp(x, -3.0, 3.0);
   return x * (27 + x * x) / (27 + 9 * x * x);

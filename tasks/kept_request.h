@@ -1,4 +1,4 @@
-// Whether an unfinished run that lies in a folder is the one that is asked for.
+// Checks that the unfinished run in a folder is the one that is requested.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,8 +8,8 @@
 
 namespace crumb::tasks {
 
-/// Requests as JSON objects, of everything that decides a run's result. Throws usage Error, which names the field, where the
-/// unfinished run's is another.
+/// Compares requests as JSON objects, of everything that decides a run's result. Throws usage Error, which
+/// names the field, where the unfinished run's differs.
 inline void refuse_other_request(const nlohmann::ordered_json& now, const nlohmann::ordered_json& then) {
   const auto text = [](const nlohmann::ordered_json& value) {
     return quote_text(value.is_string() ? value.get<std::string>() : value.dump());

@@ -77,7 +77,7 @@ at::Tensor LineReaderImpl::forward(const at::Tensor& x) {
 void initialise(torch::nn::Module& module, std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
   std::uint64_t stream = 1;
-  double bound = 1;  // a bias has its weight's
+  double bound = 1;  // a bias has its weight's bound
   for (auto& parameter : module.named_parameters()) {
     at::Tensor& values = parameter.value();
     const bool recurrent = parameter.key().find("lstm") != std::string::npos;

@@ -1,4 +1,4 @@
-// The float networks of the tasks. They take raw inputs: what normalises them is part of the network.
+// The float networks of the tasks. They take raw inputs: normalisation is part of the network.
 #pragma once
 
 #include <torch/nn/modules/container/sequential.h>
@@ -11,7 +11,7 @@
 
 namespace crumb::tasks {
 
-/// (x - mean) * factor.
+/// Computes (x - mean) * factor.
 struct NormaliseImpl : torch::nn::Module {
   NormaliseImpl(double mean_of, double factor_of) : mean(mean_of), factor(factor_of) {}
   at::Tensor forward(const at::Tensor& x) { return (x - mean) * factor; }
@@ -19,15 +19,16 @@ struct NormaliseImpl : torch::nn::Module {
 };
 TORCH_MODULE(Normalise);
 
-/// Layers "fc1", "fc2", ... of these sizes, ReLU between them.
+/// Returns layers "fc1", "fc2", ... of these sizes, with ReLU between them.
 torch::nn::Sequential mlp(const Normalise& normalise, const std::vector<std::int64_t>& sizes);
 
-/// Pixels [N, 1, 8, 8]: three convolutions of 3x3 (16, 32, 32), a pool behind the second and the third, "fc".
+/// Returns a network for pixels [N, 1, 8, 8]: three convolutions of 3x3 (16, 32, 32), a pool after the second
+/// and the third, "fc".
 torch::nn::Sequential digits_cnn(const Normalise& normalise);
 
-/// ESPCN (arXiv:1609.05158), x3: pixels 0..255 [N, 1, h, w] to [N, 1, 3h, 3w]. Convolutions of 5x5, 3x3, 3x3 and a
-/// last one to nine channels, to which the small picture is added before they become pixels: what is learned is the
-/// difference from repeated pixels.
+/// ESPCN (arXiv:1609.05158), x3: pixels 0..255 [N, 1, h, w] to [N, 1, 3h, 3w]. Convolutions of 5x5, 3x3, 3x3
+/// and a last one to nine channels. The small picture is added to these before they become pixels: the
+/// network learns the difference from repeated pixels.
 struct EspcnImpl : torch::nn::Module {
   EspcnImpl();
   at::Tensor forward(const at::Tensor& pixels);
@@ -35,8 +36,8 @@ struct EspcnImpl : torch::nn::Module {
 };
 TORCH_MODULE(Espcn);
 
-/// Columns of pixels [N, T, 8] to scores [N, T, 11] of the digits and, last, the blank: an LSTM in both directions of 32
-/// units each, "fc" (as arXiv:1807.04093 reads lines of text).
+/// Columns of pixels [N, T, 8] to scores [N, T, 11] of the digits and, last, the blank: an LSTM in both
+/// directions of 32 units each, then "fc" (as arXiv:1807.04093 reads lines of text).
 struct LineReaderImpl : torch::nn::Module {
   explicit LineReaderImpl(const Normalise& normalise);
   at::Tensor forward(const at::Tensor& x);
@@ -46,7 +47,7 @@ struct LineReaderImpl : torch::nn::Module {
 };
 TORCH_MODULE(LineReader);
 
-/// Every parameter anew, uniform within 1 / sqrt(fan in) (of LSTMs: of the units), from the seed alone.
+/// Sets every parameter, uniform within 1 / sqrt(fan in) (for LSTMs: of the units), from the seed alone.
 void initialise(torch::nn::Module& module, std::uint64_t seed);
 
 }  // namespace crumb::tasks

@@ -31,7 +31,7 @@ bool is_mask(const graph::Tensor& constant) {
                              [](float x) { return !std::isfinite(x) || std::fabs(x) > kMaskValue; });
 }
 
-/// Constants that do not train, beside those that GraphModule leaves out by itself.
+/// Returns the constants that do not train, in addition to those that GraphModule leaves out by itself.
 std::set<std::string> buffers_of(const Graph& graph) {
   const graph::Constants constants(graph);
   std::set<std::string> found, raw(graph.inputs.begin(), graph.inputs.end());
@@ -56,7 +56,7 @@ Graph with_buffers(Graph graph) {
   return graph;
 }
 
-/// Where the file fixes the number of samples, any number.
+/// Returns the graph for any number of samples, where the file fixes the number.
 Graph with_open_batch(Graph graph) {
   const graph::Value* input = graph.find(graph.inputs.at(0));
   if (!input || !input->shape || input->shape->empty() || !(*input->shape)[0].known()) return graph;
@@ -74,7 +74,7 @@ at::Tensor run_one(const GraphModule& module, const at::Tensor& input) {
   return module.run({libtorch::typed(input)}).at(0).tensor;
 }
 
-/// What the network gives for the first sample. Throws Error where samples do not fit it.
+/// Returns the network's output for the first sample. Throws Error where samples do not fit it.
 at::Tensor example_of(const GraphModule& module, const OwnNetwork& own, const OwnSamples& samples) {
   const torch::NoGradGuard no_gradients;
   at::Tensor example;
@@ -88,7 +88,8 @@ at::Tensor example_of(const GraphModule& module, const OwnNetwork& own, const Ow
               " for one sample: expected samples along axis 0");
 }
 
-/// Throws Error where a batch does not give what its samples give alone: a shape in the file holds the batch.
+/// Throws Error where a batch does not give what its samples give alone: a shape in the file contains the
+/// batch size.
 void check_batches(const GraphModule& module, const OwnNetwork& own, const at::Tensor& inputs) {
   if (inputs.size(0) < 2) return;
   const torch::NoGradGuard no_gradients;
@@ -109,7 +110,7 @@ void check_batches(const GraphModule& module, const OwnNetwork& own, const at::T
   }
 }
 
-/// Which axis of the scores holds the classes: the one that labels have not. Labels [N] or [N, ...].
+/// Returns the axis of the classes in the scores: the one that labels do not have. Labels [N] or [N, ...].
 std::int64_t class_axis(const OwnNetwork& own, const OwnSamples& samples, at::IntArrayRef scores,
                         at::IntArrayRef labels) {
   const auto without = [&](std::int64_t axis) {
@@ -153,7 +154,7 @@ void check_labels(const at::Tensor& labels, const OwnSamples& samples, std::int6
               std::to_string(classes) + " scores; -100 is for what does not count)");
 }
 
-/// What samples bring along for cross entropy, and the axis of classes.
+/// The labels of samples for cross entropy, and the axis of classes.
 struct Classes {
   at::Tensor labels;
   std::int64_t axis = 1;
@@ -189,7 +190,7 @@ at::Tensor values_of(const OwnNetwork& own, const OwnSamples& samples, const at:
               " gives");
 }
 
-/// Cross entropy. `axis` holds the classes.
+/// Sets cross entropy as the loss. `axis` is the classes'.
 void use_classes(Task& task, const OwnNetwork& own, std::int64_t axis) {
   const graph::Links links(own.graph);
   const std::size_t last = links.producer(own.graph.outputs[0]);
@@ -197,7 +198,7 @@ void use_classes(Task& task, const OwnNetwork& own, std::int64_t axis) {
   task.metric = "accuracy";
   task.loss = [axis, are_shares](const at::Tensor& scores_now, const at::Tensor& labels) {
     const at::Tensor in_place = scores_now.movedim(axis, 1);
-    if (!labels.ne(kIgnored).any().item<bool>()) return in_place.sum() * 0;  // no mean of nothing
+    if (!labels.ne(kIgnored).any().item<bool>()) return in_place.sum() * 0;  // no mean over no labels
     return at::cross_entropy_loss(are_shares ? in_place.clamp_min(1e-12).log() : in_place, labels, {},
                                   at::Reduction::Mean, kIgnored);
   };
@@ -219,7 +220,7 @@ void use_values(Task& task) {
   };
 }
 
-/// Those held out, or the others.
+/// Returns the samples that are held out, or the others.
 TensorPair part_of(const TensorPair& all, bool held_out) {
   const at::Tensor numbers = at::arange(all.inputs.size(0));
   const at::Tensor chosen = numbers.remainder(kHoldOutEvery).eq(kHoldOutEvery - 1).eq(held_out);
@@ -245,7 +246,7 @@ Task own_task(const OwnNetwork& own) {
   task.forward = [module](const at::Tensor& x) { return run_one(*module, x); };
   task.graph = [module] { return graph_of_now(*module); };
   std::int64_t axis = 1;
-  // Files as a whole, that errors have their indices and shapes.
+  // Files are checked as a whole, so that errors have their indices and shapes.
   const auto checked = [&](const OwnSamples& samples) -> TensorPair {
     const at::Tensor example = example_of(*module, own, samples);
     if (own.loss == "mse") return {tensor_of(samples.inputs), values_of(own, samples, example)};

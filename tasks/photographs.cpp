@@ -8,7 +8,7 @@
 namespace crumb::tasks {
 namespace {
 
-/// Where orientation `turn` (0 to 7) takes a tile's pixel from.
+/// Returns the index of the pixel that orientation `turn` (0 to 7) moves to (y, x) of a tile.
 std::size_t source_of(std::int64_t y, std::int64_t x, int turn) {
   if (turn & 4) std::swap(y, x);
   if (turn & 1) y = kLargeTile - 1 - y;
@@ -24,7 +24,7 @@ struct Picture {
   float at(std::int64_t y, std::int64_t x) const { return values[static_cast<std::size_t>(y * width + x)]; }
 };
 
-/// Means of squares of `side` by `side` pixels; what does not fill one is left out.
+/// Returns means over squares of `side` by `side` pixels; pixels that do not fill a square are left out.
 Picture shrunk(const Picture& picture, std::int64_t side) {
   Picture small{.height = picture.height / side, .width = picture.width / side, .values = {}};
   for (std::int64_t i = 0; i < small.height * small.width; ++i) {
@@ -50,7 +50,7 @@ void add_tile(const Picture& tile, int turn, Tiles& tiles) {
   ++tiles.count;
 }
 
-/// One every `step` pixels, in so many orientations.
+/// Adds a tile every `step` pixels, in so many orientations.
 void add_tiles(const Picture& picture, std::int64_t step, int turns, Tiles& tiles) {
   for (std::int64_t top = 0; top + kLargeTile <= picture.height; top += step) {
     for (std::int64_t left = 0; left + kLargeTile <= picture.width; left += step) {

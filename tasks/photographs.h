@@ -17,11 +17,11 @@ struct Tiles {
   std::int64_t count = 0;
 };
 
-/// Tiles of a photograph (.npy, uint8 [height, width, 3]) side by side from the top left: brightness is 0.299 red + 0.587
-/// green + 0.114 blue; a small pixel is the mean of nine.
+/// Reads tiles of a photograph (.npy, uint8 [height, width, 3]), next to each other from the top left.
+/// Brightness is 0.299 red + 0.587 green + 0.114 blue; a small pixel is the mean of nine.
 ///
-/// `many`, to train by: a tile every half of its side, each in its eight orientations, and the same of the photograph at
-/// half its size (means of four pixels) where that holds a tile.
+/// `many`, for training: a tile at every half of its side, each in its eight orientations, and the same from
+/// the photograph at half its size (means of four pixels) where that holds a tile.
 Result<Tiles> read_tiles(const std::filesystem::path& path, bool many);
 
 }  // namespace crumb::tasks

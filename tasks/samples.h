@@ -1,4 +1,4 @@
-// Inputs and what a network shall answer, as plain numbers: no LibTorch.
+// Inputs and the outputs that a network shall give, as plain numbers: no LibTorch.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,8 @@ void use_network(Task& task, torch::nn::Sequential net) {
   task.forward = [net](const at::Tensor& x) mutable { return net->forward(x); };
 }
 
-/// Classes: cross entropy, and the share of samples whose class has the highest score.
+/// Sets the loss and score for classes: cross entropy, and the share of samples whose class has the highest
+/// score.
 void use_classes(Task& task) {
   task.metric = "accuracy";
   task.loss = [](const at::Tensor& scores, const at::Tensor& labels) {
@@ -99,10 +100,10 @@ TensorPair pictures_of(const Tiles& tiles) {
           tensor_of(tiles.large, {tiles.count, 1, kLargeTile, kLargeTile})};
 }
 
-/// The mean over tiles of the logarithm of the squared error, up to a factor the negative PSNR of each: a tile full of
-/// edges, which nobody draws well, counts no more than a smooth one.
+/// Returns the mean over tiles of the logarithm of the squared error, up to a factor the negative PSNR of
+/// each: a tile full of edges, which no network draws well, counts no more than a smooth one.
 at::Tensor log_error(const at::Tensor& made, const at::Tensor& wanted) {
-  constexpr double kLeast = 1e-5;  // of brightness -1..1: 56 dB, so that a flat tile has a gradient, too
+  constexpr double kLeast = 1e-5;  // on brightness -1..1: 56 dB, so that a flat tile has a gradient, too
   return (((made - wanted) / 127.5).square().mean({1, 2, 3}) + kLeast).log().mean();
 }
 
@@ -111,7 +112,7 @@ double psnr(const at::Tensor& made, const at::Tensor& wanted) {
   return 10 * std::log10(255.0 * 255.0 / error);
 }
 
-/// Pictures made larger by rule, pixel centres in place (half_pixel).
+/// Returns pictures enlarged by fixed rules, with pixel centres aligned (half_pixel).
 std::vector<Reference> interpolations(const TensorPair& pictures) {
   const at::IntArrayRef size = pictures.targets.sizes().slice(2);
   const at::Tensor& small = pictures.inputs;
@@ -143,14 +144,14 @@ TensorPair lines_of(const Samples& digits, std::int64_t count, std::uint64_t see
           tensor_of(lines.labels, {count, kMostDigits})};
 }
 
-/// Connectionist temporal classification, over targets that end at -1.
+/// Connectionist temporal classification (CTC), over targets that end at -1.
 at::Tensor ctc(const at::Tensor& scores, const at::Tensor& targets) {
   const at::Tensor lengths = targets.ge(0).sum(1);
   const at::Tensor times = at::full({scores.size(0)}, scores.size(1), at::kLong);
   return at::ctc_loss(scores.log_softmax(2).transpose(0, 1), targets.clamp_min(0), times, lengths, kBlank);
 }
 
-/// Of one line: the best class of each column, repetitions and blanks left out.
+/// Returns one line's text: the best class of each column, repetitions and blanks left out.
 std::vector<std::int64_t> read_line(const at::Tensor& best) {
   std::vector<std::int64_t> text;
   std::int64_t before = kBlank;
@@ -162,7 +163,7 @@ std::vector<std::int64_t> read_line(const at::Tensor& best) {
   return text;
 }
 
-/// Insertions, deletions and replacements that make one of the other (Levenshtein).
+/// Returns the insertions, deletions and replacements that turn one sequence into the other (Levenshtein).
 std::int64_t edits(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
   std::vector<std::int64_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<std::int64_t>(j);

@@ -1,4 +1,4 @@
-// What crumb train learns: data, a float network, a loss, a number that says how well, and how long it takes.
+// What crumb train learns: data, a float network, a loss, a score, and the training's length.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,13 +22,13 @@ struct TensorPair {
   at::Tensor inputs, targets;
 };
 
-/// What solves a task without being trained, and how well.
+/// A method that solves a task without training, and its score.
 struct Reference {
   std::string name;  ///< "bicubic"
   double score = 0;
 };
 
-/// How one phase of training goes.
+/// The settings of one phase of training.
 struct Pace {
   int epochs = 0;
   std::int64_t batch = 32;
@@ -39,24 +39,26 @@ struct Pace {
 struct Task {
   std::string network;     ///< "mlp"
   std::string metric;      ///< "accuracy"
-  std::string stands_for;  ///< whose table it is a miniature of; "" of a network from a file
+  std::string stands_for;  ///< the paper whose table it is a miniature of; "" for a network from a file
   TensorPair train, test;
   std::shared_ptr<torch::nn::Module> module;  ///< takes raw inputs; its weights follow from the seed
   std::function<at::Tensor(const at::Tensor& inputs)> forward;
-  std::function<graph::Graph()> graph;  ///< the module of now as a graph; empty: it is captured
+  std::function<graph::Graph()> graph;  ///< returns the present module as a graph; empty: it is captured
   std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)> loss;
-  /// Of all test samples at once.
+  /// Returns the score over all test samples at once.
   std::function<double(const at::Tensor& outputs, const at::Tensor& targets)> score;
   Pace float_pace, quantized_pace;
-  /// The least and the greatest of its raw numbers, where they are whole, and fixed_point_input was asked for.
+  /// The least and the greatest of its raw numbers, where they are whole, and fixed_point_input was
+  /// requested.
   std::optional<std::pair<int, int>> whole_inputs;
   std::vector<Reference> references;  ///< scored as the network is, on the same samples
 };
 
-/// The first is the one that is taken where no name is given. Throws usage Error for a task that is none.
+/// Returns the task's networks; the first is the default. Throws usage Error for an unknown task.
 std::vector<std::string_view> networks_of(std::string_view task);
 
-/// Throws usage Error where there is no such task or network, Error that names file and folder where data are missing.
+/// Throws usage Error for an unknown task or network, and Error that names file and folder where data are
+/// missing.
 Task make_task(std::string_view task, std::string_view network, const std::filesystem::path& data,
                std::uint64_t seed, bool fixed_point_input = false);
 
