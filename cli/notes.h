@@ -17,6 +17,7 @@ class Terminal final : public jobs::Observer {
   void warning(const std::string& text) override;
   void progress(const jobs::Progress& progress) override;
   void done() override { progress_.reset(); }
+  std::string spelled(std::string_view field) const override;  ///< the flag
 
  private:
   std::unique_ptr<Progress> progress_;

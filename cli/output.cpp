@@ -81,4 +81,10 @@ void Progress::update(size_t items, uint64_t bytes) {
   line_.show(state);
 }
 
+void Progress::show(ProgressState state, bool now) {
+  if (!now && !line_.is_due()) return;
+  if (state.seconds <= 0) state.seconds = line_.seconds();
+  line_.show(state);
+}
+
 }  // namespace crumb::cli

@@ -36,6 +36,10 @@ class Progress {
   Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes);
 
   void update(size_t items, uint64_t bytes);
+  /// What more is known; seconds of 0 are those since this was made. `now`: whenever the last was shown.
+  void show(ProgressState state, bool now);
+  /// Takes the line away, so that others may write.
+  void clear() { line_.clear(); }
 
  private:
   std::string what_, items_;

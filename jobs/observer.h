@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace crumb::jobs {
@@ -15,6 +16,13 @@ struct Progress {
   std::size_t all = 0;          ///< items; another number than before begins another piece of work
   std::uint64_t bytes = 0;      ///< done
   std::uint64_t all_bytes = 0;  ///< 0: bytes are not counted
+
+  // Of work that knows more of itself.
+  std::string details = {};   ///< "loss 2.3145"
+  std::string rate = {};      ///< with its unit, "812 tokens/s"; empty: items a second
+  double seconds = 0;         ///< since the work began; 0: since it was first told of
+  double seconds_left = -1;   ///< below 0: as what was done took
+  bool is_milestone = false;  ///< to be shown also right behind another
 };
 
 /// Does nothing by itself. Calls come from the thread that runs the job. One that throws Interrupted
@@ -28,6 +36,8 @@ class Observer {
   virtual void progress([[maybe_unused]] const Progress& progress) {}
   /// The work that progress() told of is over, done or not. Does not throw.
   virtual void done() {}
+  /// What who asked calls a field of the request, for errors, notes and warnings: `tokens`, a command's `--tokens`.
+  virtual std::string spelled(std::string_view field) const { return std::string(field); }
 };
 
 /// Tells the observer when it goes.

@@ -9,14 +9,13 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "cli/flags/dtype_flag.h"
-#include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "export/compressed_tensors/content.h"
 #include "export/folder/float_source.h"
 #include "export/folder/same_values.h"
 #include "jobs/checkpoint_notes.h"
+#include "jobs/folder_output.h"
 #include "models/configured_network.h"
 
 namespace crumb::cli {
@@ -51,12 +50,12 @@ void print_folder(const ExportFolderRequest& request, const Written& written) {
 
 FolderReport write(const ExportFolderRequest& request, const exporting::FolderContent& content,
                    std::function<void(const std::filesystem::path& written)> check = {}) {
-  return write_folder_with_notes(content, request.output,
-                                 {.shard_bytes = shard_bytes_of(request.shard, "--shard"),
-                                  .input = request.input,
-                                  .metadata = {{"format", "pt"}, {"writer", "crumb export"}},
-                                  .check = std::move(check)},
-                                 "exporting", request.shard);
+  return jobs::write_folder_with_notes(content, request.output,
+                                       {.shard_bytes = jobs::shard_bytes_of(request.shard, terminal()),
+                                        .input = request.input,
+                                        .metadata = {{"format", "pt"}, {"writer", "crumb export"}},
+                                        .check = std::move(check)},
+                                       "exporting", request.shard, terminal());
 }
 
 Written write_floats(const ExportFolderRequest& request) {
@@ -64,8 +63,8 @@ Written write_floats(const ExportFolderRequest& request) {
   if (const Checkpoint* checkpoint = source.source().checkpoint())
     jobs::note_reading(*checkpoint, terminal());
   Written written{.folder = {}, .notes = models::notes_of_quantizers(source.source())};
-  const std::string cost = write_with_dtype(
-      source, request.dtype,
+  const std::string cost = jobs::write_with_dtype(
+      source, request.dtype, terminal(),
       [&](const exporting::FolderContent& content) { written.folder = write(request, content); });
   if (!cost.empty()) written.notes.push_back(cost);
   if (source.unused_head()) written.notes.push_back(models::note_of_unused_head(*source.unused_head()));
@@ -101,9 +100,10 @@ Written write_compressed(const ExportFolderRequest& request) {
 }  // namespace
 
 void write_export_folder(ExportFolderRequest request) {
-  if (request.shard.empty()) request.shard = kUsualShard;
-  claim_folder(request.input, request.output);
-  shard_bytes_of(request.shard, "--shard");  // bad flags are reported before files are opened
+  if (request.shard.empty()) request.shard = jobs::kUsualShard;
+  jobs::claim_folder(request.input, request.output, terminal());
+  jobs::shard_bytes_of(request.shard,
+                       terminal());  // what is wrong with a flag is said before files are opened
   print_folder(request, request.to == kCompressedTensors ? write_compressed(request) : write_floats(request));
 }
 

@@ -13,12 +13,12 @@
 #include "cli/flags/flag_group.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/verb.h"
-#include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "export/folder/float_source.h"
 #include "formats/safetensors/safetensors.h"
 #include "jobs/checkpoint_notes.h"
+#include "jobs/folder_output.h"
 #include "jobs/language/adapter_files.h"
 #include "models/configured_network.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -38,10 +38,10 @@ const std::map<std::string, std::string> kMetadata = {{"format", "pt"}, {"writer
 
 void write_float_folder(const DequantizeFlags& options, uint64_t shard_bytes,
                         const exporting::FolderContent& source) {
-  const exporting::FolderReport report = write_folder_with_notes(
+  const exporting::FolderReport report = jobs::write_folder_with_notes(
       source, options.output,
       {.shard_bytes = shard_bytes, .threads = options.threads, .input = options.input, .metadata = kMetadata},
-      "dequantizing", options.shard);
+      "dequantizing", options.shard, terminal());
   std::cout << options.output << ": " << count_text(report.tensors, "tensor") << " in "
             << count_text(report.files, "file") << "\n";
 }
@@ -61,10 +61,10 @@ void write_file(const DequantizeFlags& options, const exporting::FolderContent& 
   std::cout << options.output << ": " << count_text(writer.tensors().size(), "tensor") << "\n";
 }
 
-void dequantize_verb(DequantizeFlags options) {
-  uint64_t shard_bytes = shard_bytes_of(options.shard, "--shard");
+void dequantize_verb(DequantizeOptions options) {
+  uint64_t shard_bytes = jobs::shard_bytes_of(options.shard, terminal());
   if (shard_bytes > 0 || !options.output.ends_with(".safetensors")) {
-    claim_folder(options.input, options.output);
+    jobs::claim_folder(options.input, options.output, terminal());
   } else {
     refuse_overwriting_inputs({options.input}, options.output);
     claim_output(options.output);
@@ -73,8 +73,8 @@ void dequantize_verb(DequantizeFlags options) {
   if (const Checkpoint* checkpoint = source.source().checkpoint())
     jobs::note_reading(*checkpoint, terminal());
   if (shard_bytes == 0 && !options.output.ends_with(".safetensors")) {
-    options.shard = kUsualShard;
-    shard_bytes = shard_bytes_of(options.shard, "--shard");
+    options.shard = jobs::kUsualShard;
+    shard_bytes = jobs::shard_bytes_of(options.shard, terminal());
   }
   if (const auto tensor = shard_bytes > 0 ? jobs::adapter_tensor_in(options.input) : std::nullopt)
     Notes().say(
@@ -83,7 +83,7 @@ void dequantize_verb(DequantizeFlags options) {
         "puts it into the matrices");
   if (source.unused_head()) Notes().say(models::note_of_unused_head(*source.unused_head()));
   const std::string cost =
-      write_with_dtype(source, options.dtype, [&](const exporting::FolderContent& content) {
+      jobs::write_with_dtype(source, options.dtype, terminal(), [&](const exporting::FolderContent& content) {
         if (shard_bytes > 0)
           write_float_folder(options, shard_bytes, content);
         else

@@ -12,7 +12,6 @@
 #include "base/text/nearest_name.h"
 #include "cli/flags/flag_group.h"
 #include "cli/flags/verb.h"
-#include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/quantize/passes_folder.h"
@@ -21,6 +20,7 @@
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "jobs/engines/open_engine.h"
+#include "jobs/folder_output.h"
 #include "jobs/shape_notes.h"
 #include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
@@ -170,7 +170,7 @@ void passes_verb(PassesFlags options) {
   const auto passes = chosen(options.names);
   const std::filesystem::path end = std::filesystem::path(options.output).extension();
   if (end != ".onnx" && end != ".crumb" && models::is_checkpoint(options.file)) {
-    claim_folder(options.file, options.output);
+    jobs::claim_folder(options.file, options.output, terminal());
     return write_checkpoint(options);
   }
   claim_output(options.output);

@@ -1,11 +1,11 @@
 #include "cli/quantize/passes_folder.h"
 
 #include "base/files/text.h"
-#include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "export/folder/float_source.h"
 #include "jobs/checkpoint_notes.h"
+#include "jobs/folder_output.h"
 #include "models/configured_network.h"
 #include "models/folded_norms.h"
 
@@ -44,8 +44,8 @@ class FoldedContent final : public exporting::FolderContent {
 
 FoldedFolder fold_norms_into_folder(const std::string& input, const std::string& folder,
                                     const std::string& shard) {
-  const std::string size = shard.empty() ? kUsualShard : shard;
-  const std::uint64_t shard_bytes = shard_bytes_of(size, "--shard");
+  const std::string size = shard.empty() ? jobs::kUsualShard : shard;
+  const std::uint64_t shard_bytes = jobs::shard_bytes_of(size, terminal());
   const exporting::FloatSource source(input, exporting::FloatTypes::kAsStored);
   if (const Checkpoint* checkpoint = source.source().checkpoint())
     jobs::note_reading(*checkpoint, terminal());
@@ -53,11 +53,11 @@ FoldedFolder fold_norms_into_folder(const std::string& input, const std::string&
   const models::FoldedNorms folded(source.source(), quote_text(input));
   FoldedFolder made{.remarks = folded.remarks(), .report = {}};
   made.report =
-      write_folder_with_notes(FoldedContent(source, folded), folder,
-                              {.shard_bytes = shard_bytes,
-                               .input = input,
-                               .metadata = {{"format", "pt"}, {"writer", "crumb passes fold-norms"}}},
-                              "folding norms", size);
+      jobs::write_folder_with_notes(FoldedContent(source, folded), folder,
+                                    {.shard_bytes = shard_bytes,
+                                     .input = input,
+                                     .metadata = {{"format", "pt"}, {"writer", "crumb passes fold-norms"}}},
+                                    "folding norms", size, terminal());
   return made;
 }
 

@@ -17,7 +17,6 @@
 #include "cli/flags/target_flags.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/verb.h"
-#include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/quantize/quantize_graph.h"
@@ -25,6 +24,7 @@
 #include "cli/quantize/target_network.h"
 #include "cli/quantize/target_sensitivity.h"
 #include "formats/checkpoint/list_tensors.h"
+#include "jobs/folder_output.h"
 #include "jobs/network_quantization.h"
 #include "jobs/quantize_json.h"
 #include "jobs/quantize_parts.h"
@@ -322,7 +322,7 @@ void quantize_verb(const QuantizeFlags& options) {
     }
     return quantize_graph(graph_options(options));
   }
-  refuse_ending(options.output, "a packed file is written", ".crumb");
+  jobs::refuse_ending(options.output, "a packed file is written", terminal(), ".crumb");
   const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
   if (options.target.sensitivity != "error")
     throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");

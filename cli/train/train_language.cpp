@@ -4,6 +4,7 @@
 #include "cli/flags/flag_group.h"
 #include "cli/flags/number_checks.h"
 #include "cli/flags/threads_flag.h"
+#include "cli/train/language_training.h"
 #include "cli/train/train.h"
 #include "cli/train/train_lm.h"
 
@@ -110,15 +111,15 @@ void add_run_flags(CLI::App& verb, LanguageWish& wish) {
   verb.add_option("-o,--output", wish.output, "The folder for model, log and report")
       ->required()
       ->type_name("FOLDER");
-  verb.add_option("--checkpoint-every", wish.keep_every,
+  verb.add_option("--checkpoint-every", wish.flags.training.checkpoint_every,
                   "Steps between two states to go on from (every ten minutes)")
       ->check(at_least(1))
       ->type_name("STEPS");
-  verb.add_flag("--restart", wish.restart, "Drop the state of an unfinished run");
+  verb.add_flag("--restart", wish.flags.training.restart, "Drop the state of an unfinished run");
   verb.add_flag("--json", wish.json, "Print one JSON object");
   flag_group(verb, kRunningFlags);
   add_language_running_flags(verb, wish.flags.training, wish.task == kSentenceTask);
-  add_threads_flag(verb, wish.threads, "Threads of a step (as many as cores)");
+  add_threads_flag(verb, wish.flags.training.threads, "Threads of a step (as many as cores)");
 }
 
 /// Adds the flags that both verbs have after their inputs and losses.

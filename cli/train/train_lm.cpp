@@ -10,10 +10,10 @@
 
 #include "base/files/inputs.h"
 #include "base/files/text.h"
-#include "cli/inspect/same_network.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/quantize/quantize_graph_report.h"
+#include "cli/train/language_training.h"
 #include "cli/train/training_start.h"
 #include "cli/train/usual_rate.h"
 #include "graph/adapters.h"
@@ -22,7 +22,10 @@
 #include "jobs/checkpoint_notes.h"
 #include "jobs/engines/open_engine.h"
 #include "jobs/folder_files.h"
+#include "jobs/language/training_request.h"
+#include "jobs/language/training_texts.h"
 #include "jobs/packed_files.h"
+#include "jobs/same_network.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
 #include "models/fresh_network.h"
@@ -116,7 +119,7 @@ graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
   if (start.quantized.empty())
     throw usage_error("--start " + quote_text(path) + " has no codes, which crumb quantize writes");
   refuse_quantized_values(start, "--start " + quote_text(path));
-  expect_same_network(
+  jobs::expect_same_network(
       {.graph = start,
        .name = "--start " + quote_text(path),
        .files = jobs::packed_files(TensorSource::open(path))},
@@ -205,7 +208,8 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
     run.request.start_by += (run.request.start_by.empty() ? "" : ",") + to_string(stage);
   const std::filesystem::path kept = start_in(run.folder);
   std::error_code none;
-  if (!wish.restart && std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
+  if (!wish.flags.training.restart &&
+      std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
       std::filesystem::exists(kept, none)) {
     const OwnFiles own;
     run.request.start = models::open_graph(kept.string());
@@ -215,7 +219,7 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   std::vector<ptq::StageReport> reports;
   run.request.start = start_by_stages(stages, run.request, reports);
   for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
-  if (!is_writer()) return;
+  if (!jobs::is_writer()) return;
   std::filesystem::create_directories(run.folder);
   graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
 }
@@ -231,10 +235,10 @@ std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
     if (sequences != stage.value("sequences")) stage.options["sequences"] = sequences;
   }
   if (flags.training.steps > 0)
-    stages.push_back(end_to_end_stage(flags.training, {.rate = wish.rate,
-                                                       .scale_rate = flags.scale_rate,
-                                                       .scales_alone = flags.scales_alone,
-                                                       .learn_adapters = flags.learn_adapters}));
+    stages.push_back(jobs::end_to_end_stage(flags.training, {.rate = wish.rate,
+                                                             .scale_rate = flags.scale_rate,
+                                                             .scales_alone = flags.scales_alone,
+                                                             .learn_adapters = flags.learn_adapters}));
   return stages;
 }
 
@@ -242,8 +246,8 @@ std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
 std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
   std::vector<Stage> stages;
   if (!wish.flags.start.empty())
-    stages = stages_that_made(jobs::packed_files(TensorSource::open(wish.flags.start)),
-                              quote_text(wish.flags.start));
+    stages = jobs::stages_that_made(jobs::packed_files(TensorSource::open(wish.flags.start)),
+                                    quote_text(wish.flags.start));
   stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
   if (!recipe.stages.empty()) return stages;
   for (Stage& stage : stages_of_flags(wish)) stages.push_back(std::move(stage));
@@ -260,7 +264,7 @@ void choose_rate(tasks::LanguageRequest& request) {
   if (request.rate > 0) return;
   const UsualRate usual = request.steps > 0 ? usual_rate(request) : UsualRate{};
   request.rate = usual.rate;
-  if (usual.lost > 0 && is_writer())
+  if (usual.lost > 0 && jobs::is_writer())
     std::cerr << "rate " << fixed(usual.rate, 6) << ", by rounding's error, "
               << fixed(100 * std::sqrt(usual.lost), 1) << " % of the weights (--rate)\n";
 }
@@ -280,7 +284,7 @@ void train_language_model(const LanguageWish& wish) {
   needs(wish.data, is_encoder ? "--data LINES" : "--data TEXT");
   if (is_fresh && flags.block_passes > 0)
     throw usage_error("--block-wise learns from a float network's layers, and --from-scratch has none");
-  if (is_fresh && is_drawn(wish.data))
+  if (is_fresh && jobs::is_drawn(wish.data))
     throw usage_error("--data " + wish.data + " is drawn from a float network, and --from-scratch has none");
   jobs::claim_folder_files({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
                            wish.output, training::kLanguageFiles);
@@ -301,37 +305,28 @@ void train_language_model(const LanguageWish& wish) {
                   .recipe = std::move(recipe),
                   .loss = loss,
                   .has_floats = !is_fresh,
-                  .batch = wish.batch > 0 ? wish.batch : batch_of(is_encoder),
+                  .batch = wish.batch > 0 ? wish.batch : jobs::batch_of(is_encoder),
                   .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
                   .rate = wish.rate,
-                  .seed = wish.seed,
-                  .threads = wish.threads},
+                  .seed = wish.seed},
       .files = std::move(beginning.files),
-      .folder = wish.output,
-      .keep_every = wish.keep_every,
-      .restart = wish.restart,
-      .writes = is_writer()};
+      .folder = wish.output};
   run.request.start = std::move(start);
-  LanguageTrainingFlags how = flags.training;
-  how.restart = wish.restart;
-  take_training_flags(how, run.request);
+  jobs::take_training(flags.training, run.request, terminal());
   run.request.scales_alone = flags.scales_alone;
   run.request.learn_adapters = flags.learn_adapters;
   run.request.scale_rate = flags.scale_rate;
   const std::vector<Stage> before = take_stages(wish, run.request);
-  refuse_turned_states(stages, run.request);
+  jobs::refuse_turned_states(stages, run.request, terminal());
   check_learned_adapters(before, run.request);
-  read_training_texts(how, wish.data, wish.valid, wish.output, read, run.request);
+  jobs::read_training_texts(flags.training, {.data = wish.data, .valid = wish.valid, .folder = wish.output},
+                            read, run.request, terminal());
   begin_by_stages(wish, before, run);
   choose_rate(run.request);
-  keep_memory();
-  Json report;
-  {
-    LanguageProgressLine line;
-    run.news = line.news(run.request.rate);
-    report = training::train_language_into(run, jobs::open_language_trainer());
-  }
-  if (report.is_null()) return;  // another process has the report
+  jobs::LanguageTraining how = flags.training;
+  how.keeps_memory = true;
+  const Json report = jobs::train_with(how, std::move(run), terminal());
+  if (report.is_null()) return;  // another process has it
   wish.json ? print_json(report) : print_report(report, wish.output);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/flags/recipe_flags.h"
-#include "cli/train/language_training.h"
+#include "jobs/language_training.h"
 
 namespace crumb::cli {
 
@@ -15,7 +15,7 @@ inline constexpr const char *kLanguageTask = "lm", *kSentenceTask = "embed";
 
 struct LanguageFlags {
   std::string model, from_scratch, start, teacher;
-  LanguageTrainingFlags training;
+  jobs::LanguageTraining training;
   std::int64_t block_passes = 0, block_sequences = 40;
   bool scales_alone = false, learn_adapters = false;
   double scale_rate = 0;  ///< 0: the rate
@@ -32,8 +32,7 @@ struct LanguageWish {
   std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
   double rate = 0;                        ///< 0: by the recipe's rounding error
   std::uint64_t seed = 0;
-  int threads = 0, keep_every = 0;
-  bool restart = false, json = false;
+  bool json = false;
 };
 
 void train_language_model(const LanguageWish& wish);

@@ -1,4 +1,4 @@
-#include "cli/inspect/same_network.h"
+#include "jobs/same_network.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files/text.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
 using graph::Graph;
@@ -90,4 +90,4 @@ void expect_same_network(const NamedNetwork& found, const NamedNetwork& expected
   Comparison(found, expected).run();
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

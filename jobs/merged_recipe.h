@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "quant/recipe/recipe.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 /// Returns a recipe that quantizes a network's constants as they are quantized now.
 Recipe recipe_of_codes(const graph::Graph& graph);
@@ -19,4 +19,4 @@ void name_codes(std::map<std::string, std::string>& files, const graph::Graph& g
 /// Adds a stage to those that made the file whose `files` these are.
 void add_stage(std::map<std::string, std::string>& files, Stage stage);
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

@@ -1,11 +1,11 @@
-#include "cli/train/merged_recipe.h"
+#include "jobs/merged_recipe.h"
 
 #include <utility>
 #include <vector>
 
 #include "quant/checkpoint/run_plan.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 namespace {
 
 void change_recipe(std::map<std::string, std::string>& files, const auto& change) {
@@ -41,4 +41,4 @@ void add_stage(std::map<std::string, std::string>& files, Stage stage) {
   change_recipe(files, [&](Recipe& recipe) { recipe.stages.push_back(std::move(stage)); });
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs

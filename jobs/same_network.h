@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::cli {
+namespace crumb::jobs {
 
 /// A network and its name in messages: a file, or a flag and its file.
 struct NamedNetwork {
@@ -22,4 +22,4 @@ struct NamedNetwork {
 /// split) change them.
 void expect_same_network(const NamedNetwork& found, const NamedNetwork& expected);
 
-}  // namespace crumb::cli
+}  // namespace crumb::jobs
