@@ -154,7 +154,7 @@ void converse(const LanguageModel& model, runtime::Decoding& decoding, const run
     if (has_adapters) return conversation.speak_by(model, decoding);
     if (!bare) {
       const jobs::ModelWishes wishes{.kv_cache = flags.wishes.kv_cache, .without_adapters = true};
-      bare.emplace(jobs::open_language_model(flags.model, wishes));
+      bare.emplace(jobs::open_language_model(flags.model, wishes, terminal()));
       bare_identity = identity_for(flags, wishes);
       bare_decoding.emplace(*bare, how);
     }
@@ -180,7 +180,7 @@ void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, c
 void generate_verb(const GenerateFlags& flags) {
   check_flags(flags);
   SavedCache saved(flags.save_cache);
-  const LanguageModel model = jobs::open_language_model(flags.model, flags.wishes);
+  const LanguageModel model = jobs::open_language_model(flags.model, flags.wishes, terminal());
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   runtime::Decoding decoding(model, how);

@@ -1,6 +1,5 @@
 // crumb perplexity: how well a language model predicts a text, and how far it is from its float baseline.
-#include "eval/perplexity.h"
-
+#include <cmath>
 #include <iostream>
 #include <memory>
 
@@ -15,23 +14,15 @@
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/run/not_finite.h"
-#include "jobs/language/language_model.h"
-#include "jobs/language/scored_model.h"
-#include "jobs/samples/tokenized_text.h"
+#include "jobs/score.h"
 
 namespace crumb::cli {
 namespace {
 
-using runtime::LanguageModel;
-using text::TokenId;
-
 struct PerplexityFlags {
-  std::vector<std::string> models;
-  std::string text, baseline, score = "all";
-  jobs::ModelWishes wishes;
-  std::size_t context = 1024, stride = 0, tokens = 0;
-  int threads = 0;
-  bool fast = false, json = false, strict = false;
+  jobs::ScoreRequest request;
+  std::string score = "all";
+  bool json = false;
 };
 
 Json json_of(const eval::Perplexity& made) {
@@ -61,7 +52,7 @@ void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
   std::cout << "perplexity     " << fixed(made.perplexity, 4) << " +/- " << fixed(made.standard_error, 4)
             << "  (" << count_text(made.targets, "token")
             << (flags.score == "half" ? ", the second half" : "") << " of "
-            << count_text(made.windows, "window") << " of " << flags.context << ")\n";
+            << count_text(made.windows, "window") << " of " << flags.request.context << ")\n";
   if (!made.against) return;
   constexpr double kOf95Percent = 1.96;
   const eval::Divergence& against = *made.against;
@@ -78,60 +69,26 @@ void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
             << fixed(100 * against.same_top1.standard_error, 2) << "\n";
 }
 
-void perplexity_verb(const PerplexityFlags& flags) {
-  const std::string text = jobs::read_tokenized_text(flags.text, terminal());
-  const runtime::DecodingOptions how{
-      .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
-  std::vector<std::unique_ptr<jobs::ScoredModel>> models;
-  for (const std::string& path : flags.models)
-    models.push_back(std::make_unique<jobs::ScoredModel>(path, flags.wishes, how, flags.strict));
-  const LanguageModel& first = models[0]->model;
-  const std::vector<TokenId> ids = jobs::scored_ids(first, text, flags.tokens);
-  eval::PerplexityOptions options{.context = flags.context,
-                                  .stride = flags.stride,
-                                  .score = flags.score == "half" ? eval::Score::kHalf : eval::Score::kAll,
-                                  .first_token = first.first_token(),
-                                  .threads = flags.threads};
-  const std::size_t targets = eval::count_targets(ids.size(), options);
-  std::vector<eval::LogitsSource*> sources;
-  for (const auto& measured : models) {
-    if (&measured->model != &first)
-      jobs::check_alike(first, measured->model, quote_text(measured->name), text, ids, flags.tokens);
-    sources.push_back(&measured->logits);
-  }
-  std::unique_ptr<jobs::ScoredModel> baseline;
-  if (!flags.baseline.empty()) {
-    baseline = std::make_unique<jobs::ScoredModel>(
-        flags.baseline, jobs::ModelWishes{},
-        runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
-    jobs::check_alike(first, baseline->model, "the baseline", text, ids, flags.tokens);
-  }
-  std::optional<Progress> progress(std::in_place, "scoring", "tokens", targets, 0);
-  options.progress = [&](std::size_t done, std::size_t) { progress->update(done, 0); };
-  const std::vector<eval::Perplexity> made =
-      eval::measure_perplexity(ids, sources, baseline ? &baseline->logits : nullptr, options);
-  progress.reset();
-  Notes notes;
-  const auto with_not_finite = [&](std::size_t i) {
-    Json json = json_of(made[i]);
-    json["not_finite"] = not_finite_json(models[i]->not_finite());
-    return json;
-  };
-  for (const auto& model : models) {
-    if (const auto found = model->not_finite())
-      notes.say(quote_text(model->name) + ": " + graph::text_of(*found));
-  }
-  if (flags.json && made.size() == 1) return print_json(with_not_finite(0));
+Json json_of(const jobs::ModelScore& score) {
+  Json json = json_of(score.made);
+  json["not_finite"] = not_finite_json(score.not_finite);
+  return json;
+}
+
+void perplexity_verb(PerplexityFlags flags) {
+  flags.request.score = flags.score == "half" ? eval::Score::kHalf : eval::Score::kAll;
+  const std::vector<jobs::ModelScore> models = jobs::score(flags.request, terminal()).models;
+  if (flags.json && models.size() == 1) return print_json(json_of(models[0]));
   Json all = Json::array();
-  for (std::size_t i = 0; i < made.size(); ++i) {
+  for (std::size_t i = 0; i < models.size(); ++i) {
     if (flags.json) {
-      Json one = {{"model", models[i]->name}};
-      one.update(with_not_finite(i));
+      Json one = {{"model", models[i].model}};
+      one.update(json_of(models[i]));
       all.push_back(std::move(one));
       continue;
     }
-    if (made.size() > 1) std::cout << (i > 0 ? "\n" : "") << models[i]->name << "\n";
-    print(made[i], flags);
+    if (models.size() > 1) std::cout << (i > 0 ? "\n" : "") << models[i].model << "\n";
+    print(models[i].made, flags);
   }
   if (flags.json) print_json({{"models", std::move(all)}});
 }
@@ -141,23 +98,23 @@ void perplexity_verb(const PerplexityFlags& flags) {
 void add_perplexity(CLI::App& app) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* verb = app.add_subcommand("perplexity", "Measure how well a language model predicts a text");
-  verb->add_option("model", flags->models,
+  verb->add_option("model", flags->request.models,
                    "A Hugging Face folder, a GGUF file or a packed file; several are measured side by side")
       ->type_name("MODEL")
       ->required();
-  verb->add_option("--text", flags->text, "The text: a file in UTF-8")
+  verb->add_option("--text", flags->request.text, "The text: a file in UTF-8")
       ->type_name("FILE")
       ->group(kInputFlags)
       ->required();
-  verb->add_option("--baseline", flags->baseline,
+  verb->add_option("--baseline", flags->request.baseline,
                    "Another model of the same tokens, the float one: print how far the model is from it")
       ->type_name("MODEL")
       ->group(kInputFlags);
-  verb->add_option("--context", flags->context, "Tokens of a window (1024)")
+  verb->add_option("--context", flags->request.context, "Tokens of a window (1024)")
       ->type_name("TOKENS")
       ->group("What is counted")
       ->check(at_least(1));
-  verb->add_option("--stride", flags->stride,
+  verb->add_option("--stride", flags->request.stride,
                    "Tokens between the beginnings of windows (as many as a window has)")
       ->type_name("TOKENS")
       ->group("What is counted")
@@ -168,14 +125,15 @@ void add_perplexity(CLI::App& app) {
           "counts (all)")
       ->group("What is counted")
       ->check(CLI::IsMember({"all", "half"}));
-  verb->add_option("--tokens", flags->tokens, "Tokens of the text, from its beginning (all)")
+  verb->add_option("--tokens", flags->request.tokens, "Tokens of the text, from its beginning (all)")
       ->type_name("TOKENS")
       ->group("What is counted")
       ->check(at_least(1));
-  add_model_flags(*verb, flags->wishes);
-  add_threads_flag(*verb, flags->threads, "Threads, which never change the result (those the machine has)");
-  add_fast_flag(*verb, flags->fast);
-  add_strict_flag(*verb, flags->strict);
+  add_model_flags(*verb, flags->request.wishes);
+  add_threads_flag(*verb, flags->request.threads,
+                   "Threads, which never change the result (those the machine has)");
+  add_fast_flag(*verb, flags->request.fast);
+  add_strict_flag(*verb, flags->request.strict);
   verb->add_flag("--json", flags->json, "Print as JSON")->group(kOutputFlags);
   verb->footer(
       "Tokens behind the last whole window are left out. Where the tokenizer puts a token in front of every "

@@ -36,8 +36,11 @@ class DecodingLogits final : public eval::LogitsSource {
 /// A model and one sequence of it.
 struct ScoredModel {
   ScoredModel(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how,
-              bool strict = false)
-      : name(path), model(open_language_model(path, wishes)), watch(strict), logits(model, how, &watch) {}
+              const Observer& observer, bool strict = false)
+      : name(path),
+        model(open_language_model(path, wishes, observer)),
+        watch(strict),
+        logits(model, how, &watch) {}
 
   std::optional<graph::NotFinite> not_finite() const { return watch.first(&model.model().graph()); }
 

@@ -10,7 +10,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "jobs/engines/graph_inputs.h"
 #include "jobs/engines/prepare_graph.h"
-#include "jobs/language/scored_model.h"
+#include "jobs/language/score_text.h"
 #include "jobs/samples/calibration_data.h"
 #include "jobs/samples/read_lines.h"
 #include "jobs/samples/tokenized_text.h"
@@ -151,35 +151,24 @@ class TextMeasure final : public Measure {
         text_(read_tokenized_text(wish_.valid.front(), observer)) {}
 
   Scores of_float() override {
-    Scores scores = measured(wish_.input, nullptr);
+    Scores scores = measured(wish_.input, "");
     scores["kl"] = 0;
     scores["agreement"] = 1;
     return scores;
   }
-  Scores of(const std::string& file) override {
-    ScoredModel baseline(wish_.input, {}, how());
-    return measured(file, &baseline);
-  }
+  Scores of(const std::string& file) override { return measured(file, wish_.input); }
 
  private:
-  runtime::DecodingOptions how() const { return {.threads = wish_.threads, .context = wish_.context}; }
-
-  Scores measured(const std::string& file, ScoredModel* baseline) const {
-    ScoredModel scored(file, {}, how());
-    const auto ids = scored_ids(scored.model, text_, wish_.valid_tokens);
-    if (baseline)
-      check_alike(scored.model, baseline->model, "the float network", text_, ids, wish_.valid_tokens);
-    eval::PerplexityOptions options{.context = wish_.context,
-                                    .first_token = scored.model.first_token(),
-                                    .threads = wish_.threads,
-                                    .progress = {}};
-    const ProgressScope scope(observer_);
-    const std::size_t all = eval::count_targets(ids.size(), options);
-    options.progress = [&](std::size_t done, std::size_t) {
-      observer_.progress({.what = "scoring", .items = "tokens", .done = done, .all = all});
-    };
-    const eval::Perplexity made =
-        eval::measure_perplexity(ids, scored.logits, baseline ? &baseline->logits : nullptr, options);
+  Scores measured(const std::string& file, const std::string& baseline) const {
+    const ScoreReport report = score_text(text_,
+                                          {.models = {file},
+                                           .text = wish_.valid.front(),
+                                           .baseline = baseline,
+                                           .context = wish_.context,
+                                           .tokens = wish_.valid_tokens,
+                                           .threads = wish_.threads},
+                                          "the float network", observer_);
+    const eval::Perplexity& made = report.models.front().made;
     Scores scores{{"perplexity", made.perplexity}};
     if (!made.against) return scores;
     scores["kl"] = made.against->kl.value;
