@@ -67,7 +67,7 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
       count *= sizes.back();
     }
     if (graph.find(name)->type != graph::ElementType::kFloat) {
-      inputs.push_back(jobs::drawn_input(graph, name, sizes));
+      inputs.push_back(jobs::drawn_input(graph, name, sizes, "--input"));
       continue;
     }
     std::vector<float> values(static_cast<std::size_t>(count));

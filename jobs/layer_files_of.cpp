@@ -70,13 +70,13 @@ RunIdentity identity_of(const QuantizeRequest& request, const Recipe& recipe, co
 }
 
 /// Where a run that quantizes tensors alone was ended, there is another recipe's work to continue.
-void refuse_journal(const std::string& output, const RunIdentity& identity) {
+void refuse_journal(const std::string& output, const RunIdentity& identity, const Observer& observer) {
   const std::optional<JournalContents> left = RunJournal::read(output);
   if (!left) return;
   const std::string why = difference(left->identity, identity);
   throw Error("cannot continue " + quote_text(output) + ": " +
-              (why.empty() ? "the run that was ended quantizes tensors alone" : why) +
-              "\nwithout --resume the run starts afresh");
+              (why.empty() ? "the run that was ended quantizes tensors alone" : why) + "\nwithout " +
+              observer.spelled("resume") + " the run starts afresh");
 }
 
 /// Whether any keeps what it finds.
@@ -84,10 +84,10 @@ bool is_kept(const Stage& stage) { return stage.info().rounds; }
 
 }  // namespace
 
-void refuse_stage_flags(const QuantizeRequest& request, const Recipe& recipe) {
+void refuse_stage_fields(const QuantizeRequest& request, const Recipe& recipe, const Observer& observer) {
   if (!(request.resume || request.memory > 0) || std::ranges::any_of(recipe.stages, is_kept)) return;
   throw usage_error(
-      std::string(request.resume ? "--resume" : "--memory") + " is for checkpoints, and " +
+      observer.spelled(request.resume ? "resume" : "memory") + " is for checkpoints, and " +
       quote_text(request.input) +
       " is taken for a graph because of what is said of its network; of a graph it is for stages "
       "that round on samples, as gptq");
@@ -104,7 +104,8 @@ std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeRequest& request, 
   }
   const RunIdentity identity = identity_of(request, recipe, checkpoint, setting);
   if (request.resume)
-    refuse_journal(request.output, identity);  // before the output is locked, which empties what it speaks of
+    refuse_journal(request.output, identity,
+                   observer);  // before the output is locked, which empties what it speaks of
   auto files = std::make_unique<ptq::LayerFiles>(request.output, identity, request.resume);
   RunJournal::discard(request.output);
   if (files->continued() > 0)

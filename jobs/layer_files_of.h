@@ -11,7 +11,7 @@
 namespace crumb::jobs {
 
 /// Throws usage Error where the request resumes or has memory and no stage has a use for it.
-void refuse_stage_flags(const QuantizeRequest& request, const Recipe& recipe);
+void refuse_stage_fields(const QuantizeRequest& request, const Recipe& recipe, const Observer& observer);
 
 /// Null where no stage of the recipe's would use it. `checkpoint`: whose network it is, null where it is a
 /// graph's. The observer hears what it goes on with. Throws as LayerFiles does.

@@ -23,16 +23,17 @@ std::uint64_t least_bytes(const graph::Graph& graph, const graph::QuantPlan& pla
   return codes + (plan.edges.empty() ? largest : floats);
 }
 
-void expect_memory(const std::string& name, const graph::Graph& graph, const graph::QuantPlan& plan) {
+void expect_memory(const std::string& name, const graph::Graph& graph, const graph::QuantPlan& plan,
+                   const Observer& observer) {
   const std::uint64_t needed = least_bytes(graph, plan);
   const std::optional<std::uint64_t> available = available_bytes();
   if (!available || needed <= *available) return;
   throw Error("quantizing " + quote_text(name) + " takes at least " + byte_text(needed) + " of memory, and " +
               byte_text(*available) + " can be had" +
-              (plan.edges.empty()
-                   ? "; expected more memory, or --tensors-only, which takes one weight at a time"
-                   : "; expected more memory, or --activations keep, for which not all weights are "
-                     "held in floats"));
+              (plan.edges.empty() ? "; expected more memory, or " + observer.spelled("as: tensors") +
+                                        ", which takes one weight at a time"
+                                  : "; expected more memory, or " + observer.spelled("activations") +
+                                        " keep, for which not all weights are held in floats"));
 }
 
 }  // namespace crumb::jobs

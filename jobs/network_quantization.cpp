@@ -51,11 +51,11 @@ void leave_out_caches(const Graph& graph, graph::GraphComparison& comparison) {
   });
 }
 
-void refuse_without_data(const graph::QuantPlan& plan) {
+void refuse_without_data(const graph::QuantPlan& plan, const Observer& observer) {
   if (!plan.needs_calibration()) return;
   throw usage_error(
-      "scales of activations need calibration data: give --data X.npy (axis 0 is the samples) or a "
-      "folder of .npy files, or of a language model a text; " +
+      "scales of activations need calibration data: give " + observer.spelled("data") +
+      " X.npy (axis 0 is the samples) or a folder of .npy files, or of a language model a text; " +
       std::to_string(plan.edges.size()) + " edges are to be quantized, the first is " +
       quote_text(plan.edges[0].value));
 }
@@ -184,23 +184,33 @@ void NetworkQuantization::round_usually() {
   setting_.is_lenient = false;
   setting_.samples = all;
   if (samples.taken < samples.all)
-    stages_.back().notes.push_back("took the first " + std::to_string(samples.taken) + " of " +
-                                   std::to_string(samples.all) +
-                                   " batches of samples, for all would take long; --method gptq takes all");
+    stages_.back().notes.push_back(
+        "took the first " + std::to_string(samples.taken) + " of " + std::to_string(samples.all) +
+        " batches of samples, for all would take long; " + observer_.spelled("stages: gptq") + " takes all");
+}
+
+void NetworkQuantization::calibrate() {
+  if (wish_.data.empty()) refuse_without_data(setting_.plan, observer_);
+  if (!engine_ || samples_) return;
+  samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph, observer_);
+  setting_.engine = engine_;
+  setting_.samples = samples_->batches();
+  if (setting_.plan.needs_calibration())
+    take_plan(graph::choose_by_samples(setting_.graph, recipe_, wish_.plan, *engine_, samples_->batches()));
+}
+
+std::vector<graph::EdgeUse> NetworkQuantization::uses_of_edges() const {
+  if (!engine_) return {};
+  const Graph& floats = setting_.graph;
+  return graph::compare(floats, floats, setting_.plan, *engine_, samples_->batches(), {.takes_codes = true})
+      .edges;
 }
 
 Graph NetworkQuantization::run(ptq::LayerStore* store) {
-  if (wish_.data.empty()) refuse_without_data(setting_.plan);
-  if (engine_) {
-    samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph,
-                     observer_);
-    setting_.engine = engine_;
-    setting_.samples = samples_->batches();
+  calibrate();  // before stages, which ask where integers flow
+  if (engine_)
     setting_.squared_gradients = squared_gradients_by(
         samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
-    if (setting_.plan.needs_calibration())  // before stages, which ask where integers flow
-      take_plan(graph::choose_by_samples(setting_.graph, recipe_, wish_.plan, *engine_, samples_->batches()));
-  }
   setting_.store = store;
   if (wish_.memory > 0) setting_.memory = wish_.memory;
   setting_.rolls_back = wish_.rolls_back;

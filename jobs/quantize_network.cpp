@@ -25,17 +25,19 @@ using graph::Graph;
 bool is_packed(const std::string& output) { return fs::path(output).extension() == ".crumb"; }
 
 /// What is known of the output before any work.
-void check_output_of(const QuantizeRequest& request) {
+void check_output_of(const QuantizeRequest& request, const Observer& observer) {
   const std::string& output = request.output;
   if (output.empty() && !request.dry_run)
     throw usage_error("quantize needs an output, the graph to write (.onnx or .crumb), or a dry run");
   if (!output.empty() && !is_packed(output) && fs::path(output).extension() != ".onnx")
-    throw usage_error("-o " + quote_text(output) + ": a quantized graph is written as .onnx or .crumb");
+    throw usage_error(observer.spelled("output") + " " + quote_text(output) +
+                      ": a quantized graph is written as .onnx or .crumb");
   if (request.form != Form::kQonnx && request.form != Form::kQcdq)
-    throw usage_error("--to " + std::string(name_of(request.form)) +
+    throw usage_error(observer.spelled("form") + " " + std::string(name_of(request.form)) +
                       ": a quantized graph is written as qonnx or qcdq; crumb export folds it");
   if (request.profile != Profile::kQonnx && request.form != Form::kQonnx)
-    throw usage_error("--profile is for QONNX and packed files, found " + std::string(name_of(request.form)));
+    throw usage_error(observer.spelled("profile") + " is for QONNX and packed files, found " +
+                      std::string(name_of(request.form)));
   if (output.empty() || is_packed(output)) return;
   if (request.recipe.zstd > 0) throw usage_error("zstd compresses packed files, found " + quote_text(output));
   if (request.recipe.layout != CodeLayout::kRows)
@@ -54,7 +56,8 @@ NetworkSource open_source(const QuantizeRequest& request, Notes& notes) {
       request.input, field.empty() ? "a flag for graphs is given" : "the recipe has " + field, notes);
   const bool is_for_hardware = request.profile != Profile::kQonnx;
   if (request.keeps_io_types && is_for_hardware)
-    throw usage_error("--float16-io: " + std::string(exporting::name_of(request.profile)) +
+    throw usage_error(notes.observer().spelled("keeps_io_types") + ": " +
+                      std::string(exporting::name_of(request.profile)) +
                       " takes inputs and outputs in float32 alone");
   if (request.float32_io || is_for_hardware)
     source.graph = graph::to_float32(std::move(source.graph), graph::Ends::kFloat32);
@@ -103,9 +106,9 @@ void quantize_into(const QuantizeRequest& request, const NetworkSource& source, 
   report.tensors = reports_of(network.prepared(), report.plan, &quantized);
   report.comparison = network.compare(quantized);
   if (request.data.empty() && request.recipe.stages.empty() && network.rounds_weights())
-    notes.say(
-        "each weight is rounded by itself; with samples (--data) they take gptq wherever a layer loses "
-        "less: PaddleOCR's recogniser has 44 dB by it at W8A16, and 26 dB without");
+    notes.say("each weight is rounded by itself; with samples (" + notes.observer().spelled("data") +
+              ") they take gptq wherever a layer loses less: PaddleOCR's recogniser has 44 dB by it at "
+              "W8A16, and 26 dB without");
   if (layer_files) layer_files->unlock();
   write_output(request, source, quantized, network.recipe(), notes);
   if (layer_files) layer_files->finish();
@@ -116,14 +119,14 @@ void quantize_into(const QuantizeRequest& request, const NetworkSource& source, 
 }  // namespace
 
 QuantizeReport quantize_network(const QuantizeRequest& request, Observer& observer) {
-  check_output_of(request);
+  check_output_of(request, observer);
   refuse_training_fields(request.recipe);
   Recipe recipe = request.recipe;
   // Profiles of hardware keep the codes of rounding, which others can compute again.
   const bool rounds_usually =
       recipe.stages.empty() && !request.data.empty() && request.profile == Profile::kQonnx;
   if (rounds_usually) recipe.stages = usual_rounding();
-  refuse_stage_flags(request, recipe);
+  refuse_stage_fields(request, recipe, observer);
   Notes notes(observer);
   const NetworkSource source = open_source(request, notes);
   NetworkQuantization network(source, recipe,
@@ -162,13 +165,13 @@ QuantizeReport quantize_network(const QuantizeRequest& request, Observer& observ
   } else {
     if (!is_packed(request.output))
       graph::expect_room(request.output, bytes_written(network.prepared(), request.form));
-    expect_memory(request.input, network.prepared(), network.plan());
+    expect_memory(request.input, network.prepared(), network.plan(), observer);
     quantize_into(request, source, network, report, notes);
   }
   report.bits_per_weight = bits_a_weight(report.tensors);
   report.recipe = network.recipe();
   for (const std::string& note : report.plan.notes) notes.say(note);
-  for (const std::string& warning : warnings_of(report, network.prepared())) notes.warn(warning);
+  for (const std::string& warning : warnings_of(report, network.prepared(), observer)) notes.warn(warning);
   report.notes = notes.all();
   return report;
 }

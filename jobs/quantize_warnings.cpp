@@ -20,32 +20,35 @@ double share_cut_off(const QuantizeReport& report, std::size_t edge) {
   return report.comparison->edges[edge].share_saturated();
 }
 
-/// A flag, or what else to do.
-std::string mending(const QuantizeReport& report, const graph::Graph& graph, std::size_t index) {
+/// A field of the recipe, or what else to do.
+std::string mending(const QuantizeReport& report, const graph::Graph& graph, std::size_t index,
+                    const Observer& observer) {
   const PlannedEdge& edge = report.plan.edges[index];
-  if (std::ranges::find(graph.inputs, edge.value) != graph.inputs.end()) return "--inputs keep";
+  if (std::ranges::find(graph.inputs, edge.value) != graph.inputs.end())
+    return observer.spelled("inputs") + " keep";
   if (share_cut_off(report, index) > kMuchCutOff && edge.spec.search != Search::kAbsmax) {
     QuantSpec all = edge.spec;
     all.search = Search::kAbsmax;
-    return "--activations " + all.to_string() + ", whose range is all that samples hold";
+    return observer.spelled("activations") + " " + all.to_string() + ", whose range is all that samples hold";
   }
   if (edge.wanted_by_names.empty()) return "a rule for the operators that take it, with activations: keep";
   std::string flags;
   for (const std::string& name : edge.wanted_by_names)
-    flags += (flags.empty() ? "" : " ") + ("--exclude " + quote_text(name));
+    flags += (flags.empty() ? "" : " ") + (observer.spelled("skip") + " " + quote_text(name));
   const bool is_narrow = edge.spec.number->bits < 8;
-  return is_narrow
-             ? "8 bits for it (--activations uint8:tensor, or the rule that says otherwise), or " + flags
-             : flags;
+  return is_narrow ? "8 bits for it (" + observer.spelled("activations") +
+                         " uint8:tensor, or the rule that says otherwise), or " + flags
+                   : flags;
 }
 
-std::string about(const QuantizeReport& report, const graph::Graph& graph, std::size_t index) {
+std::string about(const QuantizeReport& report, const graph::Graph& graph, std::size_t index,
+                  const Observer& observer) {
   const PlannedEdge& edge = report.plan.edges[index];
   std::string text = quote_text(edge.value) + " (" + edge.spec.to_string() + ", for " + edge.wanted_by + ") ";
   text += edge.cost ? "leaves " + fixed(sqnr_of(*edge.cost), 1) + " dB alone" : "was not measured alone";
   if (const double share = share_cut_off(report, index); share > kMuchCutOff)
     text += " and cuts off " + fixed(100 * share, 1) + " % of its values";
-  return text + ": " + mending(report, graph, index);
+  return text + ": " + mending(report, graph, index, observer);
 }
 
 std::vector<std::size_t> worst_edges(const QuantizeReport& report) {
@@ -74,7 +77,8 @@ std::string worst_weights(const QuantizeReport& report) {
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::Graph& graph) {
+std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::Graph& graph,
+                                     const Observer& observer) {
   std::vector<std::string> warnings;
   if (!report.comparison) return warnings;
   for (const std::string& output : report.comparison->reshaped)
@@ -99,8 +103,8 @@ std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::
     if (static_cast<double>(use.saturated) > kMuchCutOff * static_cast<double>(use.values))
       warnings.push_back("the bias " + quote_text(report.plan.biases[i].value) + ": " +
                          std::to_string(use.saturated) + " of " + std::to_string(use.values) +
-                         " numbers are cut off at int" + std::to_string(report.plan.biases[i].bits) +
-                         ": --biases int32");
+                         " numbers are cut off at int" + std::to_string(report.plan.biases[i].bits) + ": " +
+                         observer.spelled("biases") + " int32");
   }
   if (outputs.empty() && cutting == 0) return warnings;
   std::string text =
@@ -109,12 +113,12 @@ std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::
           : "less than " + fixed(kPoorOutput, 0) + " dB are left of " + outputs;
   if (!report.plan.edges.empty()) {
     text += "; what costs most of activations:";
-    for (const std::size_t i : worst_edges(report)) text += "\n  " + about(report, graph, i);
+    for (const std::size_t i : worst_edges(report)) text += "\n  " + about(report, graph, i, observer);
   }
   if (!outputs.empty() && of_activations < noise / 2) {
     if (const std::string weights = worst_weights(report); !weights.empty())
-      text += "\n  most is lost by weights, of which " + weights +
-              ": more bits for them (--weights, --set NAME=SPEC)";
+      text += "\n  most is lost by weights, of which " + weights + ": more bits for them (" +
+              observer.spelled("weights") + ", " + observer.spelled("rule") + " NAME=SPEC)";
   }
   warnings.push_back(text);
   return warnings;

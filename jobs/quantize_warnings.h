@@ -14,7 +14,8 @@ inline constexpr double kMuchCutOff = 0.01;  ///< of a quantizer's values, by mo
 
 /// Sentences, none where all is well. The worst three quantizers of activations are named where an output has
 /// less than kPoorOutput or one of them cuts off more than kMuchCutOff, each with what it costs alone and a
-/// flag that mends it. `graph`: the float network as it was quantized.
-std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::Graph& graph);
+/// field of the recipe that mends it. `graph`: the float network as it was quantized.
+std::vector<std::string> warnings_of(const QuantizeReport& report, const graph::Graph& graph,
+                                     const Observer& observer);
 
 }  // namespace crumb::jobs

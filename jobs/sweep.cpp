@@ -26,22 +26,25 @@ std::string names_of(const eval::Scores& scores) {
 }
 
 /// Of accuracy, and without labels, agreement.
-const eval::Metric& metric_of(const SweepRequest& request, const eval::Scores& scores) {
+const eval::Metric& metric_of(const SweepRequest& request, const eval::Scores& scores,
+                              const Observer& observer) {
   const std::string name =
       request.metric == "accuracy" && !scores.contains("accuracy") ? "agreement" : request.metric;
   if (!scores.contains(name))
-    throw usage_error("--metric " + request.metric + " is not known of " + quote_text(request.input) +
-                      "; what is measured there is " + names_of(scores));
+    throw usage_error(observer.spelled("metric") + " " + request.metric + " is not known of " +
+                      quote_text(request.input) + "; what is measured there is " + names_of(scores));
   return eval::metric_named(name);
 }
 
 /// What follows from other fields.
 SweepRequest completed(SweepRequest request, Notes& notes) {
   if (!request.valid.empty()) return request;
+  const std::string data = notes.observer().spelled("data"), valid = notes.observer().spelled("valid");
   if (request.data.empty())
-    throw usage_error("sweep needs --data, samples like those that the network will see, or --valid");
+    throw usage_error("sweep needs " + data + ", samples like those that the network will see, or " + valid);
   request.valid = request.data;
-  notes.say("what is scored are the samples of --data, which codes are made for; --valid names others");
+  notes.say("what is scored are the samples of " + data + ", which codes are made for; " + valid +
+            " names others");
   return request;
 }
 
@@ -73,13 +76,13 @@ eval::GridTable sweep(const SweepRequest& asked, Observer& observer, const RowSi
   claim(request);
   const NetworkSource source = open_network(request.input, "it is to be measured", notes);
   const std::unique_ptr<Measure> measure = measure_of(source, request, observer);
-  SweepFolder folder(request.output, command_of(request, source), request.restart);
+  SweepFolder folder(request.output, command_of(request, source), request.restart, observer);
   const SweptNetwork network(request, source, *measure, observer);
 
   std::vector<GridRow> rows;
   const auto finished_float = folder.finished(0, false);
   rows.push_back(finished_float ? *finished_float : network.float_row());
-  const eval::Metric& metric = metric_of(request, rows.front().scores);
+  const eval::Metric& metric = metric_of(request, rows.front().scores, observer);
   if (!finished_float) folder.keep(0, rows.front());
   const auto table_of = [&](std::vector<GridRow> of) {
     return eval::grid_table(request.input, metric, eval::cost_named(request.against), std::move(of));

@@ -31,7 +31,7 @@ MemoryUse memory_of(const graph::Graph& graph,
       throw usage_error("input " + quote_text(name) + " has no shape; give --shape " + name + "=...");
     std::vector<std::int64_t> sizes;
     for (const graph::Dim& dim : *shape) sizes.push_back(dim.size);
-    inputs.push_back(runtime::Array::of(jobs::drawn_input(bound, name, sizes)));
+    inputs.push_back(runtime::Array::of(jobs::drawn_input(bound, name, sizes, "--input")));
   }
   return runtime::memory_use(runtime::Model(jobs::for_runtime(graph)), std::move(inputs));
 }

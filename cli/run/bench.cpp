@@ -91,7 +91,7 @@ std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchFlags& options) 
   }
   std::vector<Tensor> inputs;
   for (const std::string& name : graph.inputs)
-    inputs.push_back(jobs::drawn_input(graph, name, drawn_shape(graph, name, options, shapes)));
+    inputs.push_back(jobs::drawn_input(graph, name, drawn_shape(graph, name, options, shapes), "--input"));
   return inputs;
 }
 
@@ -160,8 +160,9 @@ void bench_verb(const BenchFlags& options) {
     throw usage_error("--batch " + std::to_string(options.batch) + ": expected 1 or more");
   if (!(options.seconds > 0)) throw usage_error("--seconds: expected more than 0");
   const Graph graph = models::open_graph(options.model);
-  const std::vector<Tensor> inputs =
-      options.inputs.empty() ? drawn_inputs(graph, options) : jobs::read_inputs(graph, options.inputs);
+  const std::vector<Tensor> inputs = options.inputs.empty()
+                                         ? drawn_inputs(graph, options)
+                                         : jobs::read_inputs(graph, options.inputs, "--input");
   const std::int64_t batch = inputs.empty() || inputs[0].shape().empty() ? 1 : inputs[0].shape()[0];
   const double start = now_seconds();
   std::unique_ptr<const runtime::Model> model;

@@ -189,7 +189,7 @@ Loaded load(const RunFlags& options) {
     Notes notes;
     jobs::note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);
-    std::vector<Tensor> inputs = jobs::read_inputs(graph, options.inputs);
+    std::vector<Tensor> inputs = jobs::read_inputs(graph, options.inputs, "--input");
     std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
     return {graph::infer_shapes(std::move(graph)), std::move(inputs), std::move(simulation)};
@@ -200,7 +200,7 @@ Loaded load(const RunFlags& options) {
   const graph::TorchScriptReader& reader = jobs::open_torchscript_reader();
   Graph names;
   names.inputs = reader.inputs(options.model);
-  std::vector<Tensor> inputs = jobs::read_inputs(names, options.inputs);
+  std::vector<Tensor> inputs = jobs::read_inputs(names, options.inputs, "--input");
   Graph graph = reader.read(options.model, inputs);
   return {std::move(graph), std::move(inputs), {}};
 }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
@@ -57,6 +58,9 @@ class Watching final : public jobs::Observer {
     if (!watcher_ || !watcher_->progress) return;
     if (watcher_->progress(watcher_->context, now.what.c_str(), now.items.c_str(), now.done, now.all) != 0)
       throw crumb::Interrupted();
+  }
+  std::string spelled(std::string_view field) const override {  // the option
+    return std::string(field == "form" ? "to" : field);
   }
 
  private:

@@ -34,7 +34,8 @@ Tensor ones(graph::ElementType type, const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes) {
+std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes,
+                                const std::string& field) {
   std::map<std::string, Tensor> found;
   std::vector<std::string> unnamed;
   for (const std::string& wish : wishes) {
@@ -44,12 +45,12 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
         equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
     if (is_name) {
       if (!found.emplace(name, graph::read_array(wish.substr(equals + 1))).second) {
-        throw usage_error("--input gives " + quote_text(name) + " twice");
+        throw usage_error(field + " gives " + quote_text(name) + " twice");
       }
     } else if (std::filesystem::exists(wish) || equals == std::string::npos) {
       unnamed.push_back(wish);
     } else {
-      throw usage_error("--input " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
+      throw usage_error(field + " " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
     }
   }
   std::vector<Tensor> inputs;
@@ -60,24 +61,26 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
     } else if (next < unnamed.size()) {
       inputs.push_back(graph::read_array(unnamed[next++]));
     } else {
-      throw usage_error("input " + quote_text(name) + " is missing: give --input " + name + "=FILE.npy");
+      throw usage_error("input " + quote_text(name) + " is missing: give " + field + " " + name +
+                        "=FILE.npy");
     }
   }
   if (next < unnamed.size()) {
-    throw usage_error("--input " + quote_text(unnamed[next]) + ": the graph takes " +
+    throw usage_error(field + " " + quote_text(unnamed[next]) + ": the graph takes " +
                       count_text(graph.inputs.size(), "input") + ", and all are given");
   }
   return inputs;
 }
 
-Tensor drawn_input(const Graph& graph, const std::string& name, const std::vector<std::int64_t>& shape) {
+Tensor drawn_input(const Graph& graph, const std::string& name, const std::vector<std::int64_t>& shape,
+                   const std::string& field) {
   const graph::Value* value = graph.find(name);
   const graph::ElementType type = value ? value->type : graph::ElementType::kUnknown;
   const auto count = static_cast<std::size_t>(graph::count_elements(shape).take("input " + quote_text(name)));
   if (graph::is_integer(type) || type == graph::ElementType::kBool) return ones(type, shape);
   if (type != graph::ElementType::kFloat)
     throw usage_error("input " + quote_text(name) + " holds " + std::string(graph::name_of(type)) +
-                      "; give --input " + name + "=FILE.npy");
+                      "; give " + field + " " + name + "=FILE.npy");
   std::vector<float> numbers(count);
   for (std::size_t i = 0; i < count; ++i)
     numbers[i] = (static_cast<float>(i * 2654435761u % 33) - 16) / (i % 2 == 0 ? 2.0F : 3.0F);

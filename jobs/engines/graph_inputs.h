@@ -9,14 +9,16 @@
 namespace crumb::jobs {
 
 /// A tensor for each input of the graph. A wish is NAME=FILE, or FILE where the graph has one input (or for
-/// the first that is not named). Throws Error: an unknown name, one that is given twice or not at all.
-std::vector<graph::Tensor> read_inputs(const graph::Graph& graph, const std::vector<std::string>& wishes);
+/// the first that is not named). Throws Error: an unknown name, one that is given twice or not at all. `field`: what
+/// the wishes are called in messages.
+std::vector<graph::Tensor> read_inputs(const graph::Graph& graph, const std::vector<std::string>& wishes,
+                                       const std::string& field);
 
 /// Numbers to compute with, the same in every run: halves and thirds of small integers, and ones where the
 /// input takes integers, which are indices nearly everywhere. Throws Error where the input's type is not
-/// known, or is another.
+/// known, or is another. `field`: what gives it, for that.
 graph::Tensor drawn_input(const graph::Graph& graph, const std::string& name,
-                          const std::vector<std::int64_t>& shape);
+                          const std::vector<std::int64_t>& shape, const std::string& field);
 
 /// The graph in operators that the runtime has, as far as others are functions of them, with quantized
 /// constants as codes.

@@ -30,7 +30,7 @@ constexpr std::int64_t kMostSamples = 32;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
 /// An .npy file, or those of a folder by name.
-std::vector<fs::path> files_of(const std::string& path, const std::string& flag) {
+std::vector<fs::path> files_of(const std::string& path, const std::string& field) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
   note_input_folder(path);
@@ -38,21 +38,21 @@ std::vector<fs::path> files_of(const std::string& path, const std::string& flag)
   for (const auto& entry : fs::directory_iterator(path, error)) {
     if (entry.path().extension() == ".npy") files.push_back(entry.path());
   }
-  if (error) throw Error(flag + " " + quote_text(path) + " cannot be listed: " + error.message());
-  if (files.empty()) throw Error(flag + " " + quote_text(path) + " holds no .npy file");
+  if (error) throw Error(field + " " + quote_text(path) + " cannot be listed: " + error.message());
+  if (files.empty()) throw Error(field + " " + quote_text(path) + " holds no .npy file");
   std::ranges::sort(files);
   return files;
 }
 
 /// "NAME=PATH" where NAME is an input; else a path.
 std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& wish,
-                                               const std::string& flag) {
+                                               const std::string& field) {
   for (const std::string& input : graph.inputs) {  // a name may hold a '='
     if (wish.starts_with(input + "=")) return {input, wish.substr(input.size() + 1)};
   }
   const std::size_t equals = wish.find('=');
   if (equals == std::string::npos || fs::exists(wish)) return {"", wish};
-  throw usage_error(flag + " " + quote_text(wish) + ": " +
+  throw usage_error(field + " " + quote_text(wish) + ": " +
                     unknown_name("input", wish.substr(0, equals), graph.inputs));
 }
 
@@ -65,15 +65,15 @@ Tensor narrowed(const Tensor& array, const graph::Value* value) {
 
 }  // namespace
 
-void refuse_foreign_samples(const std::string& path, const std::string& flag) {
+void refuse_foreign_samples(const std::string& path, const std::string& field) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return;
   const std::string extension = lower_case(fs::path(path).extension().string());
   const auto refuse = [&](const std::string& what) {
-    return usage_error(flag + " " + quote_text(path) + " is " + what);
+    return usage_error(field + " " + quote_text(path) + " is " + what);
   };
   if (extension == ".npz")
-    throw refuse("an archive of arrays; give each array as a file of its own (numpy.save), as " + flag +
+    throw refuse("an archive of arrays; give each array as a file of its own (numpy.save), as " + field +
                  " NAME=FILE.npy for each input");
   if (extension == ".json")
     throw refuse(
@@ -95,32 +95,31 @@ void add_sample_paths(const std::vector<std::string>& samples, std::vector<fs::p
 }
 
 CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes,
-                                 const std::string& flag)
-    : graph_(&graph), flag_(flag) {
+                                 const std::string& field, const std::string& what)
+    : graph_(&graph), field_(field) {
   std::map<std::string, std::vector<fs::path>> named;
   for (const std::string& wish : wishes) {
-    const auto [given, path] = split_wish(graph, wish, flag);
+    const auto [given, path] = split_wish(graph, wish, field);
     if (given.empty() && graph.inputs.size() != 1) {
-      throw usage_error(flag_ + " " + quote_text(wish) + ": the graph has " +
+      throw usage_error(field_ + " " + quote_text(wish) + ": the graph has " +
                         count_text(graph.inputs.size(), "input") +
-                        ", expected NAME=FILE.npy for each, as in " + flag + " " +
+                        ", expected NAME=FILE.npy for each, as in " + field + " " +
                         (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");
     }
     const std::string& name = given.empty() ? graph.inputs[0] : given;
-    refuse_foreign_samples(path, flag_);
-    if (!named.emplace(name, files_of(path, flag)).second) {
-      throw usage_error(flag_ + " gives input " + quote_text(name) + " twice");
+    refuse_foreign_samples(path, field_);
+    if (!named.emplace(name, files_of(path, field)).second) {
+      throw usage_error(field_ + " gives input " + quote_text(name) + " twice");
     }
   }
   for (const std::string& input : graph.inputs) {
     const auto found = named.find(input);
     if (found == named.end()) {
-      throw usage_error("input " + quote_text(input) + " has no " +
-                        (flag == kUsualFlag ? "calibration data" : "samples") + ": give " + flag + " " +
-                        input + "=FILE.npy");
+      throw usage_error("input " + quote_text(input) + " has no " + what + ": give " + field + " " + input +
+                        "=FILE.npy");
     }
     if (!files_.empty() && files_.front().size() != found->second.size()) {
-      throw usage_error(flag_ + " gives input " + quote_text(graph.inputs[0]) + " " +
+      throw usage_error(field_ + " gives input " + quote_text(graph.inputs[0]) + " " +
                         count_text(files_.front().size(), "file") + " and " + quote_text(input) + " " +
                         std::to_string(found->second.size()) + "; expected as many of each");
     }
@@ -153,11 +152,11 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       try {
         return graph::plan_batch(*graph_, inputs, kMostSamples);
       } catch (const Error& error) {
-        throw within_file(flag_ + " " + quote_text(files_.front()[file].string()), error);
+        throw within_file(field_ + " " + quote_text(files_.front()[file].string()), error);
       }
     }();
     if (plan.total == 0)
-      throw Error(flag_ + " " + quote_text(files_.front()[file].string()) +
+      throw Error(field_ + " " + quote_text(files_.front()[file].string()) +
                   " holds no samples: its shape is " + graph::text_of(std::span(inputs.front().shape())));
     const graph::Value* value = graph_->find(graph_->inputs[0]);
     const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();

@@ -14,8 +14,8 @@ namespace crumb::jobs {
 /// The files of a folder come in the order of their names; where a graph has several inputs, each has as many
 /// files, and the files that stand at the same place belong together. One file (one of each input) is in
 /// memory at a time. Throws usage Error of a file that is neither a text nor an array: archives of arrays
-/// (.npz), models, JSON that is no .jsonl.
-void refuse_foreign_samples(const std::string& path, const std::string& flag);
+/// (.npz), models, JSON that is no .jsonl. `field`: what gives them, for messages.
+void refuse_foreign_samples(const std::string& path, const std::string& field);
 
 /// Adds the files that samples may name: each as it is, and behind NAME=.
 void add_sample_paths(const std::vector<std::string>& samples, std::vector<std::filesystem::path>& paths);
@@ -23,11 +23,9 @@ void add_sample_paths(const std::vector<std::string>& samples, std::vector<std::
 class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds
-  /// no .npy. `flag`: what gives them, for messages.
-  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes,
-                  const std::string& flag = kUsualFlag);
-
-  static constexpr const char* kUsualFlag = "--data";
+  /// no .npy. `field`: what gives them, and `what` they are there, for messages.
+  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes, const std::string& field,
+                  const std::string& what);
 
   /// Batches of at most 32 samples, fewer where these together would take more than 64 MB
   /// (ptq/samples/sample_bytes.h; what nodes compute on the way comes on top), or as many as a fixed batch of the
@@ -47,7 +45,7 @@ class CalibrationData {
   graph::Tensor read(std::size_t input, const std::filesystem::path& path) const;
 
   const graph::Graph* graph_;
-  std::string flag_;
+  std::string field_;
   std::vector<std::vector<std::filesystem::path>> files_;  ///< of each input
 };
 

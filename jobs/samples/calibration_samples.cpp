@@ -22,23 +22,24 @@ bool names_text(const std::string& data) {
 CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens,
                                        const TensorSource* checkpoint, const graph::Graph& graph,
                                        const graph::Graph& prepared, Observer& observer) {
+  const std::string field = observer.spelled("data");
   for (const std::string& path : data) {
     if (path.find('=') == std::string::npos && !fs::exists(path))
-      throw usage_error("--data " + quote_text(path) + ": no such file or folder");
-    refuse_foreign_samples(path, "--data");
+      throw usage_error(field + " " + quote_text(path) + ": no such file or folder");
+    refuse_foreign_samples(path, field);
   }
   if (std::ranges::none_of(data, names_text)) {
-    if (tokens > 0) throw usage_error("--tokens is for a text as --data");
-    arrays_.emplace(prepared, data);
+    if (tokens > 0) throw usage_error(observer.spelled("tokens") + " is for a text as " + field);
+    arrays_.emplace(prepared, data, field, "calibration data");
     return;
   }
   if (const auto other = std::ranges::find_if_not(data, names_text); other != data.end())
-    throw usage_error("--data " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
+    throw usage_error(field + " " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
                       " is one; give texts or arrays");
   const auto files = checkpoint ? models::weights_of(*checkpoint) : nullptr;
   const std::optional<std::string> config = files ? files->file("config.json") : std::nullopt;
   if (!config)
-    throw usage_error("--data " + quote_text(data.front()) +
+    throw usage_error(field + " " + quote_text(data.front()) +
                       " is a text, which is for a language model's or sentence encoder's folder or GGUF "
                       "file; a graph takes .npy");
   const auto read = [&](std::string_view path) { return files->file(path); };

@@ -20,7 +20,8 @@ CalibrationText::CalibrationText(const graph::Graph& graph, const text::TextToke
     for (const std::int64_t token : tokens) ids_.push_back(static_cast<text::TokenId>(token));
   }
   if (most > 0 && ids_.size() > most) ids_.resize(most);
-  if (ids_.empty()) throw Error("--data " + quote_text(files.front()) + " holds no text");
+  if (ids_.empty())
+    throw Error(observer.spelled("data") + " " + quote_text(files.front()) + " holds no text");
 }
 
 std::vector<Tensor> CalibrationText::window(std::size_t begin, std::size_t count) const {

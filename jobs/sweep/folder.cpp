@@ -55,20 +55,20 @@ void drop(const fs::path& folder) {
 }
 
 /// What was asked of the sweep that left the folder. Throws usage Error where no sweep wrote it.
-nlohmann::json command_in(const fs::path& folder) {
+nlohmann::json command_in(const fs::path& folder, const Observer& observer) {
   const OwnFiles own;
   Result<nlohmann::json> found = read_bounded_json((folder / kCommand).string());
   if (!found.ok() || !found.value().is_object() || !found.value().contains("MODEL") ||
       !found.value().contains("--formats"))
-    throw usage_error("-o " + quote_text(folder.string()) + " holds " + kCommand +
+    throw usage_error(observer.spelled("output") + " " + quote_text(folder.string()) + " holds " + kCommand +
                       ", which no crumb sweep wrote; give another folder");
   return std::move(found.value());
 }
 
-void refuse_others_files(const fs::path& folder) {
+void refuse_others_files(const fs::path& folder, const Observer& observer) {
   for (const char* name : {kResults[0], kResults[1], kResults[2], kCells}) {
     if (fs::exists(folder / name))
-      throw usage_error("-o " + quote_text(folder.string()) + " holds " + name +
+      throw usage_error(observer.spelled("output") + " " + quote_text(folder.string()) + " holds " + name +
                         ", which no crumb sweep wrote; give another folder");
   }
 }
@@ -78,21 +78,30 @@ bool has_cells(const fs::path& folder) {
   return fs::exists(folder / kCells) && !fs::is_empty(folder / kCells);
 }
 
+/// The command's record calls fields as its flags.
+std::string spelled_flag(std::string flag, const Observer& observer) {
+  if (!flag.starts_with("--")) return flag;
+  flag.erase(0, 2);
+  std::ranges::replace(flag, '-', '_');
+  return observer.spelled(flag);
+}
+
 void refuse_another_command(const fs::path& folder, const nlohmann::json& found,
-                            const nlohmann::json& expected) {
+                            const nlohmann::json& expected, const Observer& observer) {
   std::string differs;
   const auto compare = [&](const std::string& flag) {
     if (shown(found, flag) != shown(expected, flag))
-      differs += (differs.empty() ? "" : "; ") + flag + " was " + shown(found, flag) + " and is " +
-                 shown(expected, flag);
+      differs += (differs.empty() ? "" : "; ") + spelled_flag(flag, observer) + " was " + shown(found, flag) +
+                 " and is " + shown(expected, flag);
   };
   for (const auto& [flag, value] : expected.items()) compare(flag);
   for (const auto& [flag, value] : found.items()) {
     if (!expected.contains(flag)) compare(flag);
   }
   if (differs.empty()) return;
-  throw usage_error("-o " + quote_text(folder.string()) + " holds the sweep of another command: " + differs +
-                    "; --restart drops it");
+  throw usage_error(observer.spelled("output") + " " + quote_text(folder.string()) +
+                    " holds the sweep of another command: " + differs + "; " + observer.spelled("restart") +
+                    " drops it");
 }
 
 }  // namespace
@@ -104,16 +113,17 @@ Json file_identity(const fs::path& path) {
           {"changed", std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()}};
 }
 
-SweepFolder::SweepFolder(const fs::path& folder, const Json& command, bool restart) : folder_(folder) {
+SweepFolder::SweepFolder(const fs::path& folder, const Json& command, bool restart, const Observer& observer)
+    : folder_(folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error("cannot make the folder " + quote_text(folder.string()) + ": " + error.message());
   const bool is_there = fs::exists(folder / kCommand);
-  if (!is_there) refuse_others_files(folder);
-  const nlohmann::json left = is_there ? command_in(folder) : nlohmann::json();
+  if (!is_there) refuse_others_files(folder, observer);
+  const nlohmann::json left = is_there ? command_in(folder, observer) : nlohmann::json();
   result_.emplace(folder / kResults[0]);
   if (is_there && restart) drop(folder);
-  if (is_there && !restart && has_cells(folder)) refuse_another_command(folder, left, command);
+  if (is_there && !restart && has_cells(folder)) refuse_another_command(folder, left, command, observer);
   write_text_file(folder / kCommand, command.dump(2) + "\n");
   fs::create_directories(folder / kCells);
 }

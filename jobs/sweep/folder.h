@@ -9,6 +9,7 @@
 
 #include "base/files/output_file.h"
 #include "eval/grid_table.h"
+#include "jobs/observer.h"
 
 namespace crumb::jobs {
 
@@ -23,9 +24,10 @@ class SweepFolder {
  public:
   /// Makes the folder where there is none. `command` says by flags what decides a cell's numbers; with
   /// `restart`, what another command left is dropped. Throws Error where the folder holds another command's
-  /// cells, and says in which flags it differs; where it holds files of these names that no sweep wrote; and
+  /// cells, and says in which fields it differs, as the observer calls them; where it holds files of these names that no sweep wrote; and
   /// where another run has it.
-  SweepFolder(const std::filesystem::path& folder, const nlohmann::ordered_json& command, bool restart);
+  SweepFolder(const std::filesystem::path& folder, const nlohmann::ordered_json& command, bool restart,
+              const Observer& observer);
 
   /// A cell that is done. One that failed is tried again, and so is one whose file is wanted and not there.
   std::optional<eval::GridRow> finished(std::size_t cell, bool wants_file) const;

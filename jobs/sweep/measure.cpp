@@ -32,10 +32,11 @@ struct Outputs {
   std::vector<eval::ScoreShape> shapes;  ///< of each file
 };
 
-eval::Labels read_labels(const std::string& path) {
+eval::Labels read_labels(const std::string& path, const Observer& observer) {
   if (path.empty()) return {};
   const Tensor labels = graph::read_array(path);
-  if (labels.size() == 0) throw usage_error("--labels " + quote_text(path) + " holds no numbers");
+  if (labels.size() == 0)
+    throw usage_error(observer.spelled("labels") + " " + quote_text(path) + " holds no numbers");
   if (labels.type() == graph::ElementType::kFloat || labels.type() == graph::ElementType::kDouble)
     return {.classes = {}, .values = labels.to_floats()};
   return {.classes = labels.to_ints(), .values = {}};
@@ -44,7 +45,8 @@ eval::Labels read_labels(const std::string& path) {
 /// By a graph's first output.
 class ArrayMeasure final : public Measure {
  public:
-  explicit ArrayMeasure(SweepRequest wish) : wish_(std::move(wish)), labels_(read_labels(wish_.labels)) {}
+  ArrayMeasure(SweepRequest wish, const Observer& observer)
+      : wish_(std::move(wish)), observer_(observer), labels_(read_labels(wish_.labels, observer)) {}
 
   Scores of_float() override { return scores(expected()); }
   Scores of(const std::string& file) override {
@@ -63,7 +65,7 @@ class ArrayMeasure final : public Measure {
       try {
         eval::check_labels(labels_, expected_->shapes);
       } catch (const Error& error) {
-        throw usage_error("--labels " + quote_text(wish_.labels) + ": " + error.what());
+        throw usage_error(observer_.spelled("labels") + " " + quote_text(wish_.labels) + ": " + error.what());
       }
     }
     return *expected_;
@@ -75,7 +77,7 @@ class ArrayMeasure final : public Measure {
 
   Outputs outputs_of(const std::string& file) const {
     const Graph graph = graph::infer_shapes(models::open_graph(file));
-    const CalibrationData data(graph, wish_.valid, "--valid");
+    const CalibrationData data(graph, wish_.valid, observer_.spelled("valid"), "samples");
     const auto executable = prepare_on_either(graph, wish_.threads);
     Outputs all;
     for (std::size_t i = 0; i < data.files(); ++i) {
@@ -96,6 +98,7 @@ class ArrayMeasure final : public Measure {
   }
 
   const SweepRequest wish_;
+  const Observer& observer_;
   const eval::Labels labels_;
   std::optional<Outputs> expected_;
 };
@@ -181,33 +184,34 @@ class TextMeasure final : public Measure {
   const std::string text_;
 };
 
-void refuse_for_others(bool is_given, const std::string& flag, const std::string& what) {
-  if (is_given) throw usage_error(flag + " is for " + what);
+void refuse_for_others(bool is_given, const std::string& field, const std::string& what) {
+  if (is_given) throw usage_error(field + " is for " + what);
 }
 
 }  // namespace
 
 std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest wish, Observer& observer) {
+  const auto field = [&](const char* name) { return observer.spelled(name); };
   for (const std::string& path : wish.valid) {
     if (path.find('=') == std::string::npos && !std::filesystem::exists(path))
-      throw usage_error("--valid " + quote_text(path) + ": no such file or folder");
+      throw usage_error(field("valid") + " " + quote_text(path) + ": no such file or folder");
   }
   const auto texts = std::ranges::count_if(wish.valid, names_text);
   const bool is_sentences = texts > 0 && source.checkpoint() && models::is_encoder(source.graph);
   const bool is_language = texts > 0 && !is_sentences;
-  refuse_for_others(!is_language && wish.valid_tokens > 0, "--valid-tokens", "a language model's text");
-  refuse_for_others(!is_language && wish.context > 0, "--context", "a language model's text");
-  if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(wish));
-  refuse_for_others(!wish.labels.empty(), "--labels", "networks that are measured on arrays");
+  refuse_for_others(!is_language && wish.valid_tokens > 0, field("valid_tokens"), "a language model's text");
+  refuse_for_others(!is_language && wish.context > 0, field("context"), "a language model's text");
+  if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(wish), observer);
+  refuse_for_others(!wish.labels.empty(), field("labels"), "networks that are measured on arrays");
   if (texts != static_cast<std::ptrdiff_t>(wish.valid.size()))
-    throw usage_error("--valid gives texts and arrays; expected one kind");
+    throw usage_error(field("valid") + " gives texts and arrays; expected one kind");
   if (!source.checkpoint())
-    throw usage_error("--valid " + quote_text(wish.valid.front()) +
+    throw usage_error(field("valid") + " " + quote_text(wish.valid.front()) +
                       " is a text, which is for a language model's or sentence encoder's folder or GGUF "
                       "file; a graph takes .npy");
   if (is_sentences) return std::make_unique<SentenceMeasure>(std::move(wish));
-  refuse_for_others(wish.valid.size() > 1, "--valid with several texts", "sentence encoders");
-  refuse_for_others(wish.peak.has_value(), "--peak", "networks whose psnr is measured");
+  refuse_for_others(wish.valid.size() > 1, field("valid") + " with several texts", "sentence encoders");
+  refuse_for_others(wish.peak.has_value(), field("peak"), "networks whose psnr is measured");
   constexpr std::size_t kContext = 1024;  // as crumb perplexity has it
   if (wish.context == 0) wish.context = kContext;
   return std::make_unique<TextMeasure>(std::move(wish), observer);

@@ -84,7 +84,7 @@ TEST_CASE("warnings: of 50 drawn networks with one spoiled quantizer it is named
       QuantizeReport report{.plan = plan};
       report.comparison = graph::compare(network, quantized, plan, engine, batches, {.takes_codes = true});
       report.tensors = reports_of(network, report.plan, &quantized);
-      warnings = warnings_of(report, network);
+      warnings = warnings_of(report, network, Observer());
     }
     if (warnings.empty()) continue;
     ++i;
@@ -114,7 +114,7 @@ TEST_CASE("warnings: a sound network has none") {
   QuantizeReport report{.plan = plan};
   report.comparison =
       graph::compare(network, graph::apply(network, plan), plan, engine, batches, {.takes_codes = true});
-  CHECK(warnings_of(report, network).empty());
+  CHECK(warnings_of(report, network, Observer()).empty());
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// What the quantizers of a network's activations are on samples, before anything is quantized.
+//
+//   jobs::Observer silent;
+//   const Recipe recipe = parse_recipe("activations: uint8:tensor", "my recipe");
+//   const auto report = jobs::calibrate({.input = "net.onnx", .recipe = recipe, .data = {"x.npy"}}, silent);
+//   for (const auto& [edge, use] : report.edges) ...  // edge.value, edge.scale, edge.least, use.share_saturated()
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "graph/quantize/compare.h"
+#include "graph/quantize/plan.h"
+#include "jobs/observer.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::jobs {
+
+struct CalibrateRequest {
+  std::string input;              ///< an ONNX network, or a checkpoint whose network is known
+  Recipe recipe;                  ///< without stages, which change what flows
+  std::vector<std::string> data;  ///< samples, as jobs/quantize.h has them; one at least
+  std::size_t tokens = 0;         ///< of text; 0: all
+  std::string device;             ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
+  int threads = 0;                ///< 0: those the machine has; the number never changes the result
+};
+
+struct CalibratedEdge {
+  graph::PlannedEdge
+      edge;  ///< which value, by which spec, with its scale, zero point and the range that was seen
+  graph::EdgeUse
+      use;  ///< how much of the float network's values is beyond the codes; 0 where scales follow each token
+};
+
+struct CalibrateReport {
+  std::vector<CalibratedEdge> edges;  ///< as the network computes them
+  std::vector<std::string> notes;     ///< what the observer was told
+};
+
+/// Where quantize() of the same network, recipe and samples puts quantizers of activations, and their scales, when no stage changes
+/// what flows. Writes nothing. Throws Error, of kind kUsage where the request contradicts itself or the input; Interrupted.
+CalibrateReport calibrate(const CalibrateRequest& request, Observer& observer);
+
+}  // namespace crumb::jobs
