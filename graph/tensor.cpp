@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checked_size.h"
+#include "quant/row_source.h"
 
 namespace crumb::graph {
 namespace {
@@ -27,6 +28,24 @@ void append_all(std::span<const std::byte> bytes, std::vector<std::int64_t>& out
     std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
     out[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): int8 keeps its sign
   }
+}
+
+/// All values, [cols, rows], decoded a few rows at a time.
+std::vector<float> transposed_values(const RowSource& source) {
+  constexpr std::uint64_t kPanel = std::uint64_t{1} << 16;  // floats, or one block of rows
+  const std::uint64_t rows = source.rows(), cols = source.cols(), block = source.rows_together();
+  const std::uint64_t together =
+      std::max<std::uint64_t>(1, kPanel / std::max<std::uint64_t>(cols * block, 1)) * block;
+  std::vector<float> made(rows * cols), panel;
+  for (std::uint64_t first = 0; first < rows; first += together) {
+    const std::uint64_t count = std::min(together, rows - first);
+    panel.resize(count * cols);
+    source.decode(first, panel);
+    for (std::uint64_t r = 0; r < count; ++r) {
+      for (std::uint64_t c = 0; c < cols; ++c) made[c * rows + first + r] = panel[r * cols + c];
+    }
+  }
+  return made;
 }
 
 [[noreturn]] void throw_wrong_type(const Tensor& tensor, const char* wanted) {
@@ -196,6 +215,25 @@ Tensor Tensor::in_parts(ElementType type, std::vector<std::int64_t> shape,
   return read_later(type, std::move(shape), std::move(read));
 }
 
+Tensor Tensor::of_rows(PackedRows rows) {
+  const RowSource& source = *rows.source;
+  std::vector<std::int64_t> shape{static_cast<std::int64_t>(source.rows()),
+                                  static_cast<std::int64_t>(source.cols())};
+  Tensor made;
+  if (rows.transposed) {
+    std::swap(shape[0], shape[1]);
+    made = unread(std::move(shape), [held = rows.source] { return transposed_values(*held); });
+  } else {
+    made = in_parts(ElementType::kFloat, std::move(shape),
+                    [held = rows.source](std::uint64_t first, std::span<std::byte> to) {
+                      decode_elements(*held, first / sizeof(float),
+                                      {reinterpret_cast<float*>(to.data()), to.size() / sizeof(float)});
+                    });
+  }
+  made.rows_ = std::move(rows);
+  return made;
+}
+
 bool Tensor::gives_parts() const { return !unread_ || unread_->gives_parts(); }
 
 void Tensor::read(std::uint64_t first, std::span<std::byte> to) const {
@@ -283,6 +321,7 @@ Tensor Tensor::reshaped(std::vector<std::int64_t> shape) const {
     throw Error("a tensor of shape " + text_of(shape_) + " cannot have the shape " + text_of(shape));
   }
   Tensor other = *this;
+  if (other.shape_ != shape) other.rows_.reset();
   other.shape_ = std::move(shape);
   return other;
 }

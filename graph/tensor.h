@@ -16,7 +16,17 @@
 #include "base/error.h"
 #include "graph/element_type.h"
 
+namespace crumb {
+class RowSource;
+}
+
 namespace crumb::graph {
+
+/// Packed weights that only say their values (quant/row_source.h), as a tensor has them.
+struct PackedRows {
+  std::shared_ptr<const RowSource> source;  ///< never null
+  bool transposed = false;                  ///< the tensor is [cols, rows]
+};
 
 /// The bytes of a tensor, valid as long as this object lives.
 class HeldBytes {
@@ -48,6 +58,8 @@ class Tensor {
   /// The same, read in parts: `read` fills `to` with the bytes from `first` on, always whole elements.
   static Tensor in_parts(ElementType type, std::vector<std::int64_t> shape,
                          std::function<void(std::uint64_t first, std::span<std::byte> to)> read);
+  /// float32 values of packed weights, which are decoded when they are read. Parts of transposed ones are not.
+  static Tensor of_rows(PackedRows rows);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
   static Tensor scalar(std::int64_t value) { return ints({}, {&value, 1}); }
 
@@ -60,6 +72,9 @@ class Tensor {
   std::uint64_t byte_count() const;  ///< the number of bytes; reads nothing
   bool is_unread() const;            ///< its values are stored elsewhere, and bytes() was not called yet
   bool gives_parts() const;          ///< reading a part does not read the whole
+  /// What of_rows() was given, for whoever keeps it packed; null for other tensors, and for what was made
+  /// of one.
+  const PackedRows* packed_rows() const { return rows_ ? &*rows_ : nullptr; }
   /// Copies the bytes [first, first + to.size()), whole elements, into `to`, which is aligned for elements.
   void read(std::uint64_t first, std::span<std::byte> to) const;
 
@@ -88,6 +103,7 @@ class Tensor {
   std::int64_t size_ = 0;
   std::shared_ptr<const std::vector<std::byte>> bytes_;
   std::shared_ptr<Unread> unread_;  ///< instead of bytes_
+  std::optional<PackedRows> rows_;  ///< what unread_ decodes
 };
 
 /// Reads a tensor in parts; reads the whole once where the tensor does not give parts.

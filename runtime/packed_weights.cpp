@@ -13,14 +13,33 @@ namespace {
 using graph::Node;
 using graph::QuantizedConstant;
 
-/// Whether the node's kernel computes on the codes of its input `input`.
-bool keeps_codes(const Node& node, std::size_t input, const QuantizedConstant& constant) {
+/// A constant that is packed: one of both.
+struct Packed {
+  const QuantizedConstant* codes = nullptr;
+  const graph::PackedRows* rows = nullptr;
+
+  std::size_t rank() const { return codes ? codes->axes.size() : 2; }
+  std::uint64_t bytes() const { return codes ? rows_of(codes->tensor)->bytes() : rows->source->bytes(); }
+};
+
+Packed find_packed(const graph::Graph& graph, const std::string& value) {
+  if (const auto codes = graph.quantized.find(value); codes != graph.quantized.end())
+    return {.codes = &codes->second};
+  const graph::Tensor* const tensor = graph.constant(value);
+  return {.rows = tensor ? tensor->packed_rows() : nullptr};
+}
+
+/// Whether the kernel of the node works on its input `input` as it is packed.
+bool keeps_packed(const Node& node, std::size_t input, const Packed& constant) {
   const OperatorRow* const row = find_operator(node.op, node.domain);
   if (!row || row->holds != input) return false;
-  const auto product = graph::weighted_product(node, constant.axes.size(), input);
-  if (!product) return gathers_codes(node, constant);
-  return HeldMatrix::keeps_codes(
-      constant, product->is_transposed() ? MatrixOrder::kOutputsTerms : MatrixOrder::kTermsOutputs);
+  const auto product = graph::weighted_product(node, constant.rank(), input);
+  if (!product)
+    return constant.codes ? gathers_codes(node, *constant.codes) : gathers_rows(node, *constant.rows);
+  const MatrixOrder order =
+      product->is_transposed() ? MatrixOrder::kOutputsTerms : MatrixOrder::kTermsOutputs;
+  return constant.codes ? HeldMatrix::keeps_codes(*constant.codes, order)
+                        : HeldMatrix::keeps_rows(*constant.rows, order);
 }
 
 }  // namespace
@@ -33,19 +52,23 @@ PackedWeights packed_weights(const graph::Graph& graph) {
   };
   for (const Node& node : graph.nodes) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto found = graph.quantized.find(node.inputs[i]);
-      if (found == graph.quantized.end()) continue;
-      take(node.inputs[i], keeps_codes(node, i, found->second) ? "" : text_of(node));
+      const Packed found = find_packed(graph, node.inputs[i]);
+      if (!found.codes && !found.rows) continue;
+      take(node.inputs[i], keeps_packed(node, i, found) ? "" : text_of(node));
     }
   }
-  for (const std::string& output : graph.outputs)
-    if (graph.quantized.contains(output)) take(output, "an output");
+  for (const std::string& output : graph.outputs) {
+    const Packed found = find_packed(graph, output);
+    if (found.codes || found.rows) take(output, "an output");
+  }
   PackedWeights made;
   for (const auto& [name, by] : takers) {
-    if (by.empty())
+    if (by.empty()) {
       made.packed.push_back(name);
-    else
+      made.packed_bytes += find_packed(graph, name).bytes();
+    } else {
       made.decoded.emplace_back(name, by);
+    }
   }
   return made;
 }

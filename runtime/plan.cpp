@@ -27,6 +27,27 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
 
+/// The constants that stay packed until a step takes their values, by slot. What it is given must outlive it.
+class PackedConstants {
+ public:
+  void add(std::size_t slot, const graph::QuantizedConstant& codes) { codes_.emplace(slot, &codes); }
+  void add(std::size_t slot, const graph::Tensor& rows) { rows_.emplace(slot, &rows); }
+  bool contains(std::size_t slot) const { return codes_.contains(slot) || rows_.contains(slot); }
+  Array values(std::size_t slot) const {
+    return Array::of(codes_.contains(slot) ? codes_.at(slot)->value() : *rows_.at(slot));
+  }
+  void tell(std::size_t slot, NodeFacts& facts) const {
+    if (codes_.contains(slot))
+      facts.packed = codes_.at(slot);
+    else
+      facts.rows = rows_.at(slot);
+  }
+
+ private:
+  std::map<std::size_t, const graph::QuantizedConstant*> codes_;
+  std::map<std::size_t, const graph::Tensor*> rows_;
+};
+
 /// Rounds the arrays that nobody else holds; a shared array was rounded when it was made.
 void round(std::vector<Array>& made) {
   for (Array& array : made) {
@@ -36,13 +57,19 @@ void round(std::vector<Array>& made) {
 
 }  // namespace
 
-/// Makes steps of nodes. A constant that is kept as codes is decoded once a step takes its values.
+/// Makes steps of nodes. A packed constant is decoded once a step takes its values.
 class Plan::Builder {
  public:
   Builder(Plan& plan, const Graph& graph, const Substitutes& instead)
       : plan_(plan), graph_(graph), instead_(instead), sparse_(graph, instead) {
-    for (const auto& [name, tensor] : graph.initializers) plan_.constants_[slot_of(name)] = Array::of(tensor);
-    for (const auto& [name, constant] : graph.quantized) packed_.emplace(slot_of(name), &constant);
+    for (const auto& [name, tensor] : graph.initializers) {
+      const std::size_t slot = slot_of(name);
+      if (tensor.packed_rows())
+        packed_.add(slot, tensor);
+      else
+        plan_.constants_[slot] = Array::of(tensor);
+    }
+    for (const auto& [name, constant] : graph.quantized) packed_.add(slot_of(name), constant);
     for (const std::string& input : graph.inputs) plan_.inputs_.push_back(slot_of(input));
   }
 
@@ -76,7 +103,7 @@ class Plan::Builder {
 
   void decode(std::size_t slot) {
     if (!plan_.constants_[slot].defined() && packed_.contains(slot))
-      plan_.constants_[slot] = Array::of(packed_.at(slot)->value());
+      plan_.constants_[slot] = packed_.values(slot);
   }
 
   void add_step(std::size_t i) {
@@ -123,14 +150,14 @@ class Plan::Builder {
       if (is_held) facts.sparse = sparse_.find(name);
       const bool holds_sparse = facts.sparse && is_held;
       const bool given = slot != kNoSlot, is_known = is_constant(slot) || (given && holds_sparse);
-      const bool holds = is_held && is_known;
-      if (holds && packed_.contains(slot)) {
-        facts.packed = packed_.at(slot);
+      const bool holds = is_held && is_known, holds_packed = holds && packed_.contains(slot);
+      if (holds_packed) {
+        packed_.tell(slot, facts);
       } else if (given && !holds_sparse) {
         decode(slot);
       }
       const graph::Value* value = graph_.find(name);
-      const bool has_values = is_known && !holds_sparse && !(holds && facts.packed);
+      const bool has_values = is_known && !holds_sparse && !holds_packed;
       facts.constants.push_back(has_values ? &plan_.constants_[slot] : nullptr);
       facts.types.push_back(has_values ? plan_.constants_[slot].type()
                             : value    ? value->type
@@ -146,9 +173,9 @@ class Plan::Builder {
   const Substitutes& instead_;
   const HeldSparse sparse_;
   std::map<std::string, std::size_t> slots_;
-  std::map<std::size_t, const graph::QuantizedConstant*> packed_;  // by slot
-  std::string refused_;                                            // every node without a kernel, and why
-  std::size_t substituted_ = 0;                                    // nodes
+  PackedConstants packed_;
+  std::string refused_;          // every node without a kernel, and why
+  std::size_t substituted_ = 0;  // nodes
 };
 
 Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {

@@ -1,6 +1,7 @@
 #include "runtime/ops/held_matrix.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/threads/parallel.h"
 #include "graph/sparse_products.h"
@@ -38,9 +39,10 @@ void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
 std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::size_t input,
                                                  MatrixOrder axes) {
   const Array* const values = facts.constant(input);
-  if (!facts.packed && !facts.sparse && !values) return nullptr;
+  if (!facts.packed && !facts.rows && !facts.sparse && !values) return nullptr;
   std::shared_ptr<HeldMatrix> made(new HeldMatrix);
   made->shape_ = facts.packed   ? facts.packed->shape()
+                 : facts.rows   ? facts.rows->shape()
                  : facts.sparse ? Ints{facts.sparse->rows, facts.sparse->columns}
                                 : values->shape();
   if (made->shape_.empty())
@@ -54,22 +56,23 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
   made->terms_ = static_cast<std::size_t>(matrix[outputs_last ? 0 : 1]);
   if (facts.sparse) {
     made->hold(*facts.sparse, axes);
-  } else if (!facts.packed) {
+  } else if (values) {
     if (values->carrier() != Carrier::kFloat)
       facts.fail("cannot take " + text_of(*values) + " as input " + std::to_string(input));
     made->hold(*values, axes);
-  } else if (keeps_codes(*facts.packed, axes)) {
-    made->hold(*facts.packed);
+  } else if (facts.packed && keeps_codes(*facts.packed, axes)) {
+    made->hold(facts.packed->tensor);
+  } else if (facts.rows && keeps_rows(*facts.rows->packed_rows(), axes)) {
+    made->packed_ = facts.rows->packed_rows()->source;
   } else {
-    made->hold(Array::of(facts.packed->value()), axes);
+    made->hold(Array::of(facts.packed ? facts.packed->value() : *facts.rows), axes);
   }
   return made;
 }
 
-void HeldMatrix::hold(const graph::QuantizedConstant& constant) {
-  tensor_ = constant.tensor;
-  decoder_.emplace(tensor_->unchecked_view());
-  if (tensor_->layout.matrices == 1) fast_ = FastMatrix::of(tensor_);
+void HeldMatrix::hold(const std::shared_ptr<const QuantizedTensor>& codes) {
+  packed_ = rows_of(codes);
+  if (codes->layout.matrices == 1) fast_ = FastMatrix::of(codes);
 }
 
 void HeldMatrix::hold(const Array& values, MatrixOrder axes) {
@@ -98,15 +101,16 @@ void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, 
   product.columns = outputs_;
   product.terms = product.w_stride = terms_;
   if (fast_ && promise == Promise::kFast && fast_->multiply(product, threads)) return;
-  if (tensor_) return multiply_packed(product, at, threads);
+  if (packed_) return multiply_packed(product, at, threads);
   if (sparse_) return sparse_->multiply(product, threads);
   product.w = rows_.values<float>().data() + at * outputs_ * terms_;
   exact::multiply(product, threads);
 }
 
 void HeldMatrix::multiply_packed(const exact::Products& product, std::size_t at, int threads) const {
-  tensor_->check_codes();
-  const auto in_tiles = [](std::size_t rows) { return (rows + kTile - 1) / kTile * kTile; };
+  // Whole tiles of the kernels, and whole blocks of what is decoded.
+  const std::size_t whole = std::lcm(kTile, static_cast<std::size_t>(packed_->rows_together()));
+  const auto in_tiles = [whole](std::size_t rows) { return (rows + whole - 1) / whole * whole; };
   const std::size_t terms = std::max<std::size_t>(terms_, 1);
   const std::size_t panel_rows = in_tiles((product.rows <= kFewRows ? kSmallPanel : kPanel) / terms + 1);
   const std::size_t least = in_tiles(kSmallWork / std::max<std::size_t>(product.rows * terms, 1) + 1);
@@ -118,8 +122,7 @@ void HeldMatrix::multiply_packed(const exact::Products& product, std::size_t at,
     for (std::size_t first = begin; first < end; first += panel_rows) {
       exact::Products part = product;
       part.columns = std::min(panel_rows, end - first);
-      for (std::size_t i = 0; i < part.columns; ++i)
-        decoder_->values(at * outputs_ + first + i, 0, {panel + i * terms_, terms_});
+      packed_->decode(at * outputs_ + first, {panel, part.columns * terms_});
       part.w = panel;
       part.y += first * product.y_column;
       exact::multiply(part, 1);

@@ -1,4 +1,4 @@
-// The constant operand of a product, by its rows: one for each output. Codes stay packed; what they stand for is decoded a
+// The constant operand of a product, by its rows: one for each output. Packed weights stay packed; what they stand for is decoded a
 // few rows at a time, while a batch passes over them. Products have the same bits either way (exact/products.h); those of codes
 // by the promise `fast` have others (fast/fast_matrix.h). A matrix of few numbers among zeros is those numbers.
 #pragma once
@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "quant/quantized_tensor.h"
+#include "quant/row_source.h"
 #include "runtime/exact/products.h"
 #include "runtime/exact/sparse_rows.h"
 #include "runtime/fast/fast_matrix.h"
@@ -27,6 +27,10 @@ class HeldMatrix {
 
   /// Whether codes lie as its products take them, matrices [outputs, terms], one or a stack; else they become floats.
   static bool keeps_codes(const graph::QuantizedConstant& constant, MatrixOrder order);
+  /// The same of packed weights without codes.
+  static bool keeps_rows(const graph::PackedRows& rows, MatrixOrder order) {
+    return rows.transposed == (order == MatrixOrder::kTermsOutputs);
+  }
 
   const Ints& shape() const { return shape_; }  ///< of the constant
   std::size_t outputs() const { return outputs_; }
@@ -39,22 +43,23 @@ class HeldMatrix {
 
  private:
   HeldMatrix() = default;
-  void hold(const graph::QuantizedConstant& constant);
+  void hold(const std::shared_ptr<const QuantizedTensor>& codes);
   void hold(const Array& values, MatrixOrder axes);
   void hold(const graph::SparseMatrix& sparse, MatrixOrder axes);
   void multiply_packed(const exact::Products& product, std::size_t at, int threads) const;
 
   Ints shape_;
   std::size_t outputs_ = 0, terms_ = 0;
-  Array rows_;  ///< floats; undefined where the tensor is there
-  std::shared_ptr<const QuantizedTensor> tensor_;
-  std::optional<RowDecoder> decoder_;  ///< of the tensor
+  Array rows_;                               ///< floats; undefined where they stay packed
+  std::shared_ptr<const RowSource> packed_;  ///< null where they do not
   std::optional<exact::SparseRows> sparse_;
-  std::shared_ptr<const FastMatrix> fast_;  ///< of the tensor; null where its values are not for it
+  std::shared_ptr<const FastMatrix> fast_;  ///< of codes; null where their values are not for it
 };
 
 /// Whether Gather decodes rows of these codes when they are asked for (ops/indexing.cpp).
 bool gathers_codes(const graph::Node& node, const graph::QuantizedConstant& constant);
+/// The same of packed weights without codes.
+bool gathers_rows(const graph::Node& node, const graph::PackedRows& rows);
 
 /// The matrix [rows, columns] with its axes changed.
 void turn(const float* x, std::size_t rows, std::size_t columns, float* made);

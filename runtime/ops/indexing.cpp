@@ -28,17 +28,26 @@ Ints gathered_shape(const Ints& x, std::size_t axis, const Ints& indices) {
   return shape;
 }
 
-/// Rows of a table that stays packed: each is decoded when it is asked for.
-Kernel gather_packed(const graph::QuantizedConstant& table) {
-  return [table, decoder = RowDecoder(table.tensor->unchecked_view())](Call& call) {
-    table.tensor->check_codes();
-    const Ints shape = table.shape(), rows = indices_of(call, 1, shape[0]);
-    Array& made = call.make(0, ElementType::kFloat, gathered_shape(shape, 0, call.in(1).shape()));
-    const auto width = static_cast<std::size_t>(product_of(shape, 1, shape.size()));
+/// Rows of a table that stays packed: each is decoded when it is asked for. decode(first, out) fills `out` with the
+/// table's elements from `first` on.
+template <class Decode>
+Kernel gather_packed(const Ints& table, Decode decode) {
+  return [table, decode = std::move(decode)](Call& call) {
+    const Ints rows = indices_of(call, 1, table[0]);
+    Array& made = call.make(0, ElementType::kFloat, gathered_shape(table, 0, call.in(1).shape()));
+    const auto width = static_cast<std::size_t>(product_of(table, 1, table.size()));
     for (std::size_t i = 0; i < rows.size(); ++i)
-      decoder.flat_values(static_cast<std::uint64_t>(rows[i]) * width,
-                          made.writable<float>().subspan(i * width, width));
+      decode(static_cast<std::uint64_t>(rows[i]) * width, made.writable<float>().subspan(i * width, width));
   };
+}
+
+Kernel gather_packed(const graph::QuantizedConstant& table) {
+  return gather_packed(table.shape(),
+                       [tensor = table.tensor, decoder = RowDecoder(table.tensor->unchecked_view())](
+                           std::uint64_t first, std::span<float> out) {
+                         tensor->check_codes();
+                         decoder.flat_values(first, out);
+                       });
 }
 
 Kernel gather(const NodeFacts& facts) {
@@ -48,6 +57,14 @@ Kernel gather(const NodeFacts& facts) {
     if (facts.packed->axes.empty()) facts.fail("cannot take elements of a number");
     if (gathers_codes(facts.node, *facts.packed)) return gather_packed(*facts.packed);
     held = Array::of(facts.packed->value());
+  } else if (facts.rows) {
+    const graph::PackedRows& rows = *facts.rows->packed_rows();
+    if (gathers_rows(facts.node, rows))
+      return gather_packed(facts.rows->shape(),
+                           [source = rows.source](std::uint64_t first, std::span<float> out) {
+                             decode_elements(*source, first, out);
+                           });
+    held = Array::of(*facts.rows);
   } else if (const Array* constant = facts.constant(0)) {
     held = *constant;
   }
@@ -216,12 +233,21 @@ Kernel triangle(const NodeFacts& facts) {
   };
 }
 
+/// Whether the axis that a Gather picks from is the first of so many.
+bool gathers_first(const graph::Node& node, std::size_t axes) {
+  const auto rank = static_cast<std::int64_t>(axes);
+  const std::int64_t axis = node.int_or("axis", 0);
+  return rank > 0 && (axis == 0 || axis == -rank);
+}
+
 }  // namespace
 
 bool gathers_codes(const graph::Node& node, const graph::QuantizedConstant& constant) {
-  const auto rank = static_cast<std::int64_t>(constant.axes.size());
-  const std::int64_t axis = node.int_or("axis", 0);
-  return rank > 0 && std::ranges::is_sorted(constant.axes) && (axis == 0 || axis == -rank);
+  return std::ranges::is_sorted(constant.axes) && gathers_first(node, constant.axes.size());
+}
+
+bool gathers_rows(const graph::Node& node, const graph::PackedRows& rows) {
+  return !rows.transposed && gathers_first(node, 2);
 }
 
 std::span<const OperatorRow> index_operators() {

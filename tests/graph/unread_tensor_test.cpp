@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "graph/tensor.h"
+#include "tests/support/block_rows.h"
+#include "tests/support/samples.h"
 
 namespace {
 
@@ -97,6 +99,37 @@ TEST_CASE("unread tensors: as many values come as the shape has, or it is an err
   CHECK_THROWS_AS((void)wrong.to_floats(), Error);
   CHECK_THROWS_AS((void)wrong.bytes(), Error);
   CHECK_THROWS_AS((void)Tensor::unread({-1}, [] { return std::vector<float>(); }), Error);
+}
+
+TEST_CASE(
+    "tensors of packed rows have their values, whole, in parts and transposed, and say what is behind them") {
+  std::mt19937_64 engine(5);
+  for (int round = 0; round < 60; ++round) {
+    const std::uint64_t rows = 1 + engine() % 30, cols = 1 + engine() % 30;
+    const auto blocks = std::make_shared<const crumb::testing::BlockRows>(
+        rows, cols, 1 + engine() % 5, 1 + engine() % 5, crumb::testing::normal_values(rows * cols, engine()));
+    std::vector<float> expected = blocks->values();
+    const bool transposed = engine() % 2 == 1;
+    const Tensor tensor = Tensor::of_rows({blocks, transposed});
+    if (transposed) {
+      const std::vector<float> from = expected;
+      for (std::size_t i = 0; i < from.size(); ++i) expected[i % cols * rows + i / cols] = from[i];
+    }
+    REQUIRE(tensor.packed_rows());
+    CHECK(tensor.packed_rows()->source == blocks);
+    CHECK(tensor.gives_parts() != transposed);
+    CHECK(tensor.to_floats() == expected);
+    const std::uint64_t first = engine() % expected.size();
+    std::vector<float> part(1 + engine() % (expected.size() - first));
+    tensor.read(first * sizeof(float), std::as_writable_bytes(std::span(part)));
+    CHECK(std::equal(part.begin(), part.end(), expected.begin() + static_cast<std::ptrdiff_t>(first)));
+    CHECK(tensor == Tensor::floats(tensor.shape(), expected));
+    const Tensor flat = tensor.reshaped({tensor.size()});
+    CHECK(flat.to_floats() == expected);
+    CHECK(!flat.packed_rows());
+    CHECK(Tensor(tensor).packed_rows());
+  }
+  CHECK(!Tensor::scalar(1.0F).packed_rows());
 }
 
 }  // namespace
