@@ -24,7 +24,8 @@ using Build = graph::Graph (*)(ModelWeights& weights, const JsonFile& config);
 /// Of a model_type; null where none is known.
 Build builder_of(std::string_view model_type) {
   if (model_type == "bert") return build_bert;
-  return DecoderConfig::knows(model_type) ? build_decoder : nullptr;
+  if (DecoderConfig::knows(model_type)) return build_decoder;
+  return nullptr;
 }
 
 std::string known() { return "bert, " + DecoderConfig::known(); }

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 
-#include "formats/checkpoint/decoder_config.h"
 #include "models/layer_builder.h"
 
 namespace crumb::models {
@@ -34,6 +33,7 @@ class DecoderBuilder {
       : build_(weights, kDecoderOpset), config_(std::move(config)) {}
 
   graph::Graph run() && {
+    check_sources();
     inputs();
     places();
     make_rotations();
@@ -41,6 +41,7 @@ class DecoderBuilder {
     for (size_t i = 0; i < config_.layers.size(); ++i) x = layer(i, x);
     head(norm("model.norm", x, config_.hidden_size));
     for (size_t i = 0; i < config_.layers.size(); ++i) {
+      if (config_.layers[i].kv_source) continue;
       for (const char* part : {"key", "value"})
         build_.output_of(cache("present.", i, part), cache_shape(kAllPlaces));
     }
@@ -48,6 +49,18 @@ class DecoderBuilder {
   }
 
  private:
+  void check_sources() const {
+    for (size_t i = 0; i < config_.layers.size(); ++i) {
+      const auto source = config_.layers[i].kv_source;
+      if (!source) continue;
+      const std::string layer =
+          "layer " + std::to_string(i) + " takes keys and values of layer " + std::to_string(*source);
+      if (*source >= i || config_.layers[*source].kv_source)
+        throw Error(layer + ", expected an earlier layer that has its own");
+      if (config_.fused) throw Error(layer + ", which is not supported where its projections are one matrix");
+    }
+  }
+
   static std::string cache(const char* kind, size_t layer, const char* part) {
     return kind + std::to_string(layer) + "." + part;
   }
@@ -64,6 +77,7 @@ class DecoderBuilder {
     ids("attention_mask", kAllPlaces);
     ids("position_ids", "sequence");
     for (size_t i = 0; i < config_.layers.size(); ++i) {
+      if (config_.layers[i].kv_source) continue;
       for (const char* part : {"key", "value"})
         build_.input(cache("past_key_values.", i, part),
                      {.type = ElementType::kFloat, .shape = cache_shape("past")});
@@ -159,14 +173,19 @@ class DecoderBuilder {
     std::string q, k, v;
   };
 
-  Projected project(const std::string& name, const std::string& x) {
+  /// Of a layer with a kv_source queries alone.
+  Projected project(const std::string& name, const std::string& x, bool has_own) {
     const size_t width = config_.hidden_size, own = config_.heads * config_.head_size,
                  shared = config_.kv_heads * config_.head_size;
     if (!config_.fused) {
       const auto part = [&](const char* which, size_t out) {
         return build_.linear(name + which, x, width, out, config_.qkv_bias);
       };
-      Projected made{part("q_proj", own), part("k_proj", shared), part("v_proj", shared)};
+      Projected made;
+      made.q = part("q_proj", own);
+      if (!has_own) return made;
+      made.k = part("k_proj", shared);
+      made.v = part("v_proj", shared);
       return made;
     }
     const std::string all = build_.linear(name + "qkv_proj", x, width, own + 2 * shared, config_.qkv_bias);
@@ -198,18 +217,23 @@ class DecoderBuilder {
 
   std::string attention(size_t i, const std::string& name, const std::string& x) {
     const DecoderLayer& layer = config_.layers[i];
-    const Projected made = project(name, x);
+    const size_t source = layer.kv_source.value_or(i);
+    const Projected made = project(name, x, source == i);
     const std::string q = placed(name + "q", made.q, config_.heads, layer);
-    const std::string k = placed(name + "k", made.k, config_.kv_heads, layer);
+    if (source == i) kept_[i] = {placed(name + "k", made.k, config_.kv_heads, layer), made.v};
+    const auto& [k, v] = kept_.at(source);
     std::map<std::string, graph::Attribute> how{{"q_num_heads", number(config_.heads)},
                                                 {"kv_num_heads", number(config_.kv_heads)},
                                                 {"scale", config_.attention_scale}};
     if (config_.attention_cap > 0) how["softcap"] = config_.attention_cap;
     const std::string out = name + "context";
+    const auto present = [&](const char* part) {
+      return source == i ? cache("present.", i, part) : name + "present_" + part;
+    };
     build_.node_of_outputs("Attention", name + "attention",
-                           {q, k, made.v, mask(layer.window), cache("past_key_values.", i, "key"),
-                            cache("past_key_values.", i, "value")},
-                           {out, cache("present.", i, "key"), cache("present.", i, "value")}, how);
+                           {q, k, v, mask(layer.window), cache("past_key_values.", source, "key"),
+                            cache("past_key_values.", source, "value")},
+                           {out, present("key"), present("value")}, how);
     return build_.linear(name + "o_proj", out, config_.heads * config_.head_size, config_.hidden_size,
                          config_.output_bias);
   }
@@ -287,6 +311,8 @@ class DecoderBuilder {
   std::string keys_, queries_, tokens_;
   std::map<size_t, std::string> masks_;  ///< by window
   std::vector<Table> tables_;            ///< by rotation
+  std::map<size_t, std::pair<std::string, std::string>>
+      kept_;  ///< keys and values, by the layer that has them
 };
 
 }  // namespace
@@ -297,7 +323,11 @@ std::string long_frequencies_name(std::size_t rotation) {
 }
 
 graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config) {
-  return DecoderBuilder(weights, DecoderConfig::parse(config)).run();
+  return build_decoder(weights, DecoderConfig::parse(config));
+}
+
+graph::Graph build_decoder(ModelWeights& weights, DecoderConfig config) {
+  return DecoderBuilder(weights, std::move(config)).run();
 }
 
 std::vector<std::string> layer_outputs(const graph::Graph& decoder) {

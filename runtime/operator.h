@@ -27,6 +27,13 @@ namespace crumb::runtime {
 
 class KeyCache;
 
+/// What a session keeps for an Attention node; null: nothing.
+struct CacheUse {
+  KeyCache* cache = nullptr;
+  /// Whether the node appends this run's keys and values to it; else an earlier node has.
+  bool appends = false;
+};
+
 /// kFast: activations that are multiplied by packed weights become bytes (fast/fast_matrix.h has the bound).
 /// Threads, batch and instruction set change no bit here either.
 enum class Promise : std::uint8_t { kExact, kFast };
@@ -37,7 +44,7 @@ class Call {
   /// A left-out input is null. The call may take or write over the inputs whose `last_uses` is set; the
   /// others stay as they are.
   Call(const graph::Node& node, std::span<Array* const> inputs, std::span<const char> last_uses,
-       std::span<Array> outputs, int threads, KeyCache* cache = nullptr, Promise promise = Promise::kExact)
+       std::span<Array> outputs, int threads, CacheUse cache = {}, Promise promise = Promise::kExact)
       : node_(node),
         inputs_(inputs),
         last_uses_(last_uses),
@@ -49,8 +56,9 @@ class Call {
   const graph::Node& node() const { return node_; }
   int threads() const { return threads_; }
   Promise promise() const { return promise_; }
-  /// The cache of an Attention node whose past a session keeps; else null.
-  KeyCache* cache() const { return cache_; }
+  /// The cache of an Attention node whose positions a session keeps; else null.
+  KeyCache* cache() const { return cache_.cache; }
+  bool appends() const { return cache_.appends; }
 
   std::size_t inputs() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] && inputs_[i]->defined(); }
@@ -100,7 +108,7 @@ class Call {
   std::span<Array> outputs_;
   std::map<std::size_t, Array> unnamed_;  ///< those that the node does not name
   int threads_;
-  KeyCache* cache_;
+  CacheUse cache_;
   Promise promise_;
 };
 

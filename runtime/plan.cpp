@@ -271,7 +271,7 @@ void spend_on_empty(const Call& call, const Array* array) {
 }  // namespace
 
 std::vector<Array> Plan::computed(const Node& node, const Step& step, std::span<Array* const> arguments,
-                                  const RunOptions& options, KeyCache* cache) {
+                                  const RunOptions& options, CacheUse cache) {
   std::vector<Array> made(step.outputs.size());
   Call call(node, arguments, step.last, made, options.threads, cache, options.promise);
   try {
@@ -303,7 +303,7 @@ std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, cons
     arguments.clear();
     for (const std::size_t slot : step.inputs) arguments.push_back(slot == kNoSlot ? nullptr : at(slot));
     const double start = options.timer ? now_seconds() : 0;
-    KeyCache* cache = nullptr;
+    CacheUse cache;
     if (options.caches) {
       const auto found = options.caches->find(step.node);
       if (found != options.caches->end()) cache = found->second;

@@ -19,7 +19,7 @@ struct RunOptions {
   /// Called after each step with the seconds that it took.
   std::function<void(const graph::Node& node, double seconds)> timer = {};
   /// Caches that stand for the past and present of Attention nodes (session.h), by the index of the node.
-  const std::map<std::size_t, KeyCache*>* caches = nullptr;
+  const std::map<std::size_t, CacheUse>* caches = nullptr;
   /// Where the run allocates its values; null: on the heap. Only one run at a time may use an arena.
   Arena* arena = nullptr;
 };
@@ -63,7 +63,7 @@ class Plan {
   /// The outputs of a step, not rounded yet. Arguments that the step owns may be gone afterwards.
   static std::vector<Array> computed(const graph::Node& node, const Step& step,
                                      std::span<Array* const> arguments, const RunOptions& options,
-                                     KeyCache* cache = nullptr);
+                                     CacheUse cache = {});
 
   std::vector<Step> steps_;
   std::vector<Array> constants_;  ///< by slot; undefined for values that runs make

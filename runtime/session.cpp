@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "graph/attention_caches.h"
 #include "runtime/meter.h"
 #include "runtime/session_file.h"
 
@@ -14,8 +15,8 @@ namespace {
 
 using graph::Graph;
 using graph::Node;
-
-constexpr std::size_t kPastKey = 4, kPastValue = 5, kPresentKey = 1, kPresentValue = 2;
+using In = graph::AttentionInput;
+using Out = graph::AttentionOutput;
 
 std::optional<std::size_t> place_of(const std::vector<std::string>& names, const std::string& name) {
   const auto found = std::ranges::find(names, name);
@@ -82,9 +83,10 @@ std::vector<Tie> find_ties(const Graph& graph) {
     ties.push_back({past, present});
   };
   for (const Node& node : graph.nodes) {
-    if (!node.is("Attention") || !node.has_input(kPastValue) || !node.has_output(kPresentValue)) continue;
-    add(node.inputs[kPastKey], node.outputs[kPresentKey]);
-    add(node.inputs[kPastValue], node.outputs[kPresentValue]);
+    if (!node.is("Attention") || !node.has_input(In::kPastValue) || !node.has_output(Out::kPresentValue))
+      continue;
+    add(node.inputs[In::kPastKey], node.outputs[Out::kPresentKey]);
+    add(node.inputs[In::kPastValue], node.outputs[Out::kPresentValue]);
   }
   for (const std::string& input : graph.inputs) {
     const auto name = behind(input, {"past_key_values", "past"});
@@ -124,7 +126,8 @@ Session::HeldValue Session::held_by(const Tie& tie) const {
   return held;
 }
 
-/// Finds the Attention nodes whose past and present are tied and read by nobody else except for their sizes.
+/// Finds the Attention nodes whose past and present are tied and read by nobody else than attention over the
+/// same positions, except for their sizes.
 void Session::find_caches() {
   const Graph& graph = model_->graph();
   const graph::Links links(graph);
@@ -143,23 +146,29 @@ void Session::find_caches() {
   const auto given_once = [&](const std::string& value) {
     return std::ranges::count(graph.outputs, value) == 1;
   };
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (!node.is("Attention") || !node.has_input(kPastValue) || !node.has_output(kPresentValue)) continue;
-    const std::string &past_key = node.inputs[kPastKey], &past_value = node.inputs[kPastValue];
-    const std::string &key = node.outputs[kPresentKey], &value = node.outputs[kPresentValue];
+  for (const graph::AttentionCache& found : graph::attention_caches(graph, links)) {
+    const Node& node = graph.nodes[found.keeper];
+    const std::string &past_key = node.inputs[In::kPastKey], &past_value = node.inputs[In::kPastValue];
+    const std::string &key = node.outputs[Out::kPresentKey], &value = node.outputs[Out::kPresentValue];
+    const std::size_t takers = 1 + found.beside.size(), behind = found.behind.size();
     HeldValue *const keys = tied(past_key, key), *const values = tied(past_value, value);
-    const bool is_alone = keys && values && is_private(past_key, 1) && is_private(past_value, 1) &&
-                          is_private(key, 0) && is_private(value, 0) && given_once(key) &&
+    const bool is_alone = keys && values && is_private(past_key, takers) && is_private(past_value, takers) &&
+                          is_private(key, behind) && is_private(value, behind) && given_once(key) &&
                           given_once(value) && !links.is_output(past_key) && !links.is_output(past_value) &&
                           carrier_of(keys->type) == Carrier::kFloat &&
                           carrier_of(values->type) == Carrier::kFloat;
     if (!is_alone) continue;
     keys->cache_index = values->cache_index = caches_.size();
-    caches_.push_back(std::make_unique<KeyCache>(most_places_, model_->cache_codes(i)));
+    caches_.push_back(std::make_unique<KeyCache>(most_places_, model_->cache_codes(found.keeper)));
+    keepers_.push_back(found.keeper);
     keys->cache = values->cache = caches_.back().get();
     values->is_value = true;
-    by_node_[i] = caches_.back().get();
+    by_node_[found.keeper] = {.cache = keys->cache};
+    for (const auto* const readers : {&found.beside, &found.behind})
+      for (const std::size_t reader : *readers) by_node_[reader] = {.cache = keys->cache};
+    // The first to run that has them: all that are `beside` take them, the keeper does, too.
+    const std::size_t first = found.beside.empty() ? found.keeper : std::min(found.keeper, found.beside[0]);
+    by_node_[first].appends = true;
   }
 }
 
@@ -395,11 +404,9 @@ void Session::restore(std::span<const std::byte> bytes) {
     check_restored(held_[i], arrays[i], sizes);
   }
   std::vector<std::unique_ptr<KeyCache>> caches;
-  std::vector<std::size_t> nodes;  // in the order in which the caches were made
-  for (const auto& [node, cache] : by_node_) nodes.push_back(node);
   for (std::size_t c = 0; c < caches_.size(); ++c) {
     KeyCache& cache =
-        *caches.emplace_back(std::make_unique<KeyCache>(most_places_, model_->cache_codes(nodes[c])));
+        *caches.emplace_back(std::make_unique<KeyCache>(most_places_, model_->cache_codes(keepers_[c])));
     if (length == 0) continue;
     const Array *keys = nullptr, *values = nullptr;
     for (std::size_t i = 0; i < held_.size(); ++i) {
@@ -413,15 +420,15 @@ void Session::restore(std::span<const std::byte> bytes) {
                  size(length), rows_of(*keys), rows_of(*values));
     cache.commit();
   }
+  std::map<const KeyCache*, KeyCache*> in_place_of;
+  for (std::size_t c = 0; c < caches_.size(); ++c) in_place_of[caches_[c].get()] = caches[c].get();
+  for (auto& [node, use] : by_node_) use.cache = in_place_of.at(use.cache);
   caches_ = std::move(caches);
   for (std::size_t i = 0; i < held_.size(); ++i) {
     HeldValue& held = held_[i];
     if (held.cache) held.cache = caches_[held.cache_index].get();
     if (!held.cache) held.value = std::move(arrays[i]);
   }
-  std::size_t c = 0;
-  // caches were made in the order of the nodes
-  for (auto& [node, cache] : by_node_) cache = caches_[c++].get();
   length_ = length;
 }
 

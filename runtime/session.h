@@ -2,9 +2,9 @@
 // decoder.
 //
 // A tie says that output `present` of a run is input `past` of the next. Neither is passed in or out then.
-// Where past and present belong to an Attention node and nobody else reads their elements, the node's cache
-// grows in place (attention/cache.h): a step copies its own positions alone. Otherwise the session keeps the
-// value and passes it on as it is.
+// Where past and present belong to an Attention node, and only attention over the same positions reads their
+// elements (graph/attention_caches.h), one cache for all of these nodes grows in place (attention/cache.h): a
+// step copies its own positions alone. Otherwise the session keeps the value and passes it on as it is.
 //
 // Before the first run the past has no positions. Its other sizes are those that the graph states, those that
 // an input of the run gives a size of the same name, or (on axis 0) the size of the first input.
@@ -112,7 +112,8 @@ class Session {
   std::int64_t most_places_, length_ = 0;
   std::vector<HeldValue> held_;
   std::vector<std::unique_ptr<KeyCache>> caches_;
-  std::map<std::size_t, KeyCache*> by_node_;
+  std::vector<std::size_t> keepers_;         ///< nodes whose past and present they are, by cache
+  std::map<std::size_t, CacheUse> by_node_;  ///< all that attend over them
 };
 
 }  // namespace crumb::runtime

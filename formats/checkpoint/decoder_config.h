@@ -27,6 +27,9 @@ enum class QueryNorm { kNone, kByHead, kAllHeads };
 struct DecoderLayer {
   std::size_t window = 0;               ///< keys that a query sees, its own among them; 0: all before it
   std::optional<std::size_t> rotation;  ///< of DecoderConfig::rotations; none: it has no positions
+  /// The earlier layer over whose keys and values this one attends, having no projections of its own; none:
+  /// its own. No family that parse() knows has such layers.
+  std::optional<std::size_t> kv_source;
 
   bool operator==(const DecoderLayer&) const = default;
 };

@@ -5,23 +5,19 @@
 #include <map>
 
 #include "base/files/text.h"
+#include "graph/attention_caches.h"
 #include "graph/edit.h"
 #include "graph/quantize/apply.h"
 
 namespace crumb::graph {
 namespace {
 
-constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kPastKey = 4, kPastValue = 5, kPresentKey = 1,
-                      kPresentValue = 2;
-
-bool keeps_cache(const Node& node) {
-  return node.is("Attention") && node.has_input(kPastKey) && node.has_input(kPastValue) &&
-         node.has_output(kPresentKey) && node.has_output(kPresentValue);
-}
+using In = AttentionInput;
+using Out = AttentionOutput;
 
 /// Returns the head size of a cached value of an Attention node, of shape [batch, heads, positions, size].
 std::int64_t head_size(const Graph& graph, const Node& node, std::size_t past) {
-  for (const std::string& value : {node.inputs[past], node.outputs[past - kPastKey + kPresentKey]}) {
+  for (const std::string& value : {node.inputs[past], node.outputs[past - In::kPastKey + Out::kPresentKey]}) {
     const auto shape = graph.shape_of(value);
     if (shape && shape->size() == 4 && shape->back().known() && shape->back().size > 0)
       return shape->back().size;
@@ -44,15 +40,20 @@ class Inserter {
  public:
   Inserter(Graph& graph, const QuantSpec& spec) : graph_(graph), links_(graph), spec_(spec) {}
 
-  /// Returns the node with quantizers in front of its keys and values, and with the nodes that rotate heads,
-  /// in order.
-  std::vector<Node> around(Node node) {
+  /// Returns a node that attends over what `keeper` keeps, or `keeper` itself, with the nodes that rotate heads
+  /// around it and, where it has a past, with quantizers in front of its keys and values, in order. Nodes that
+  /// were made for an earlier one serve this one, too.
+  std::vector<Node> around(Node node, const Node& keeper) {
     nodes_.clear();
-    if (spec_.rotate) node.inputs[kQuery] = rotated(node, kQuery, head_size(graph_, node, kPastKey));
-    quantize(node, kKey, kPastKey);
-    quantize(node, kValue, kPastValue);
+    const std::int64_t key_size = head_size(graph_, keeper, In::kPastKey),
+                       value_size = head_size(graph_, keeper, In::kPastValue);
+    if (spec_.rotate) node.inputs[In::kQuery] = rotated(node, In::kQuery, key_size);
+    if (node.has_input(In::kPastKey)) {
+      quantize(node, In::kKey, key_size, keeper.inputs[In::kPastKey]);
+      quantize(node, In::kValue, value_size, keeper.inputs[In::kPastValue]);
+    }
     if (spec_.rotate) {
-      rotate_back(std::move(node));
+      rotate_back(std::move(node), value_size);
     } else {
       nodes_.push_back(std::move(node));
     }
@@ -60,11 +61,18 @@ class Inserter {
   }
 
  private:
-  void quantize(Node& node, std::size_t input, std::size_t past) {
+  void quantize(Node& node, std::size_t input, std::int64_t size, const std::string& past) {
     const std::string from = node.inputs[input];
+    std::string& made = made_[{from, past}];
+    if (made.empty()) made = codes_of(node, input, size);
+    node.inputs[input] = made;
+  }
+
+  /// An input behind what rotates it and its quantizer.
+  std::string codes_of(const Node& node, std::size_t input, std::int64_t size) {
+    const std::string& from = node.inputs[input];
     refuse_quantized(node, from);
     const bool by_head = has_heads_apart(node, from);
-    const std::int64_t size = head_size(graph_, node, past);
     const std::int64_t group = spec_.block_cols > 0 ? static_cast<std::int64_t>(spec_.block_cols) : size;
     if (size % group != 0)
       throw Error(text_of(node) + ": groups of " + std::to_string(group) + " do not divide its heads of " +
@@ -73,8 +81,9 @@ class Inserter {
     const std::string kept = spec_.rotate ? rotated(node, input, size) : from;
     const std::string split = reshaped(kept, from + "_groups", in_pieces(by_head, size, group));
     const std::string quantized = quantizer(split, from);
-    node.inputs[input] = reshaped(quantized, from + "_codes", whole(by_head, size));
-    graph_.values[node.inputs[input]] = *graph_.find(from);
+    std::string made = reshaped(quantized, from + "_codes", whole(by_head, size));
+    graph_.values[made] = *graph_.find(from);
+    return made;
   }
 
   /// Whether heads have an axis of their own: [batch, heads, positions, size], not [batch, positions, heads *
@@ -105,9 +114,8 @@ class Inserter {
   }
 
   /// Adds the node, and the nodes that rotate its output back.
-  void rotate_back(Node node) {
+  void rotate_back(Node node, std::int64_t size) {
     const std::string output = node.outputs[0];
-    const std::int64_t size = head_size(graph_, node, kPastValue);
     node.outputs[0] = add_value(graph_, output + "_of_rotated", *graph_.find(output));
     nodes_.push_back(node);
     (void)product(node, node.outputs[0], output, size);
@@ -178,24 +186,31 @@ class Inserter {
   const Links links_;
   const QuantSpec& spec_;
   std::vector<Node> nodes_;
-  std::map<std::int64_t, std::string> matrices_;  // by their size
+  std::map<std::int64_t, std::string> matrices_;                     // by their size
+  std::map<std::pair<std::string, std::string>, std::string> made_;  // by what they quantize, and its past
 };
 
 }  // namespace
 
 Graph with_quantized_cache(Graph graph, const QuantSpec& spec) {
+  std::map<std::size_t, std::size_t> keepers;  // by the nodes that attend over what they keep
+  for (const AttentionCache& cache : attention_caches(graph, Links(graph))) {
+    keepers[cache.keeper] = cache.keeper;
+    for (const auto* const readers : {&cache.beside, &cache.behind})
+      for (const std::size_t reader : *readers) keepers[reader] = cache.keeper;
+  }
   Inserter inserter(graph, spec);
   std::vector<Node> nodes;
-  bool found = false;
-  for (Node node : graph.nodes) {
-    if (!keeps_cache(node)) {
-      nodes.push_back(std::move(node));
-      continue;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (const auto found = keepers.find(i); found == keepers.end()) {
+      nodes.push_back(graph.nodes[i]);
+    } else {
+      std::ranges::move(inserter.around(graph.nodes[i], graph.nodes[found->second]),
+                        std::back_inserter(nodes));
     }
-    found = true;
-    std::ranges::move(inserter.around(std::move(node)), std::back_inserter(nodes));
   }
-  if (!found) throw Error("the graph has no attention that keeps keys and values", ErrorKind::kUsage);
+  if (keepers.empty())
+    throw Error("the graph has no attention that keeps keys and values", ErrorKind::kUsage);
   graph.nodes = std::move(nodes);
   return graph;
 }

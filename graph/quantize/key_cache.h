@@ -14,7 +14,8 @@ inline constexpr std::string_view kCacheRotation = "hadamard_";
 
 /// Puts a quantizer in front of keys and values of every Attention node that has past and present. It follows
 /// the rotary embedding, so that attention reads, for the positions of this run too, what a cache of codes
-/// holds, and single steps give the bits of the whole run. Scales are computed from the values, for each
+/// holds, and single steps give the bits of the whole run. Nodes that attend over the same positions
+/// (graph/attention_caches.h) read the same codes. Scales are computed from the values, for each
 /// token and key-value head, or for each group of spec.block_cols numbers of a head. Throws Error where there
 /// is no such node, the number or size of its heads is unknown, a group does not divide the size, keys or
 /// values are quantized already, or heads of an odd size are to be rotated.

@@ -1,4 +1,5 @@
-// Keys and values of the places before, kept from run to run for one Attention node.
+// Keys and values of the places before, kept from run to run for the Attention nodes that attend over them:
+// one appends, and each reads.
 //
 // Keys lie as [batch, heads, capacity, depth], values turned as [batch, heads, value_depth, capacity], so that both
 // products of attend() read them where they lie, and a step writes its own places alone. What a quantizer made lies as codes
@@ -34,8 +35,9 @@ class KeyCache {
   KeyCache& operator=(const KeyCache&) = delete;
   ~KeyCache() { uncount(); }
 
-  std::size_t length() const { return length_; }
-  const Sizes& sizes() const { return sizes_; }  ///< of the places that are there
+  std::size_t length() const { return length_; }              ///< places that are committed
+  std::size_t places() const { return length_ + appended_; }  ///< and appended
+  const Sizes& sizes() const { return sizes_; }               ///< of the places that are there
   std::uint64_t bytes() const { return keys_.bytes() + values_.bytes(); }
 
   /// From here to uncount() the memory is the meter's, too. Throws Stopped; may be called again.
@@ -49,12 +51,8 @@ class KeyCache {
   void forget();  ///< the same, where it is not to be
 
   /// Committed and appended places, for attend().
-  CachedRows::Reading keys(int threads) const {
-    return keys_.read(sizes_.heads, length_ + appended_, threads);
-  }
-  CachedRows::Reading values(int threads) const {
-    return values_.read(sizes_.heads, length_ + appended_, threads);
-  }
+  CachedRows::Reading keys(int threads) const { return keys_.read(sizes_.heads, places(), threads); }
+  CachedRows::Reading values(int threads) const { return values_.read(sizes_.heads, places(), threads); }
   const char* finite() const { return finite_.data(); }
 
   void truncate(std::size_t length);  ///< precondition: length <= length()

@@ -3,14 +3,14 @@
 #include <cmath>
 #include <string>
 
+#include "graph/attention_caches.h"
+
 namespace crumb::runtime {
 namespace {
 
 using graph::Graph;
 using graph::Links;
 using graph::Node;
-
-constexpr std::size_t kKey = 1, kValue = 2;
 
 /// A constant that is one number.
 std::optional<float> number_of(const Graph& graph, const Node& node, std::size_t input) {
@@ -69,9 +69,10 @@ std::optional<RowCodes> codes_of(const Graph& graph, const Links& links, const s
 }  // namespace
 
 CacheCodes cache_codes(const Graph& graph, const Links& links, const Node& attention) {
+  using In = graph::AttentionInput;
   CacheCodes made;
-  if (attention.has_input(kKey)) made.keys = codes_of(graph, links, attention.inputs[kKey]);
-  if (attention.has_input(kValue)) made.values = codes_of(graph, links, attention.inputs[kValue]);
+  if (attention.has_input(In::kKey)) made.keys = codes_of(graph, links, attention.inputs[In::kKey]);
+  if (attention.has_input(In::kValue)) made.values = codes_of(graph, links, attention.inputs[In::kValue]);
   return made;
 }
 

@@ -100,8 +100,13 @@ Kept kept(Call& call, const Heads& now, std::size_t i, std::size_t past, std::si
   return made;
 }
 
-/// kept() where a session holds the past: inputs and outputs are shapes without elements.
-Kept appended(Call& call, const Heads& now, std::size_t i, std::size_t past, std::size_t to) {
+/// kept() where a session holds the past: inputs and outputs are shapes without elements. An input without a
+/// past is what another node of the same cache made.
+Kept in_session(Call& call, const Heads& now, std::size_t i, std::size_t past, std::size_t to) {
+  if (!call.has(past)) {
+    if (now.rows != call.cache()->places()) call.fail("its keys are not those that its session has");
+    return {{}, now};
+  }
   const Array& before = call.in(past);
   check_past(call, now, i, past);
   if (size_of(before.dim(2)) != call.cache()->length())
@@ -169,12 +174,12 @@ struct AttentionInputs {
   }
 };
 
-/// Appends the keys and values to the session's cache, and sets `a` to read all of them. The result keeps
+/// Appends the keys and values to the session's cache, unless an earlier node has, and sets `a` to read all of them. The result keeps
 /// what `a` points to alive.
 std::array<CachedRows::Reading, 2> take_from_cache(const Call& call, KeyCache& cache, const Heads& k,
                                                    const Heads& v, Attention& a) {
   try {
-    cache.append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
+    if (call.appends()) cache.append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
   } catch (const Stopped&) {
     throw;
   } catch (const Error& error) {
@@ -213,8 +218,8 @@ void make_outputs(Call& call, Attention& a) {
 
 void attend_to(Call& call, const AttentionFacts& facts) {
   const auto [q, k, v] = AttentionInputs::of(call, facts);
-  const Kept keys = call.cache() ? appended(call, k, 1, 4, 1) : kept(call, k, 1, 4, 1);
-  const Kept values = call.cache() ? appended(call, v, 2, 5, 2) : kept(call, v, 2, 5, 2);
+  const Kept keys = call.cache() ? in_session(call, k, 1, 4, 1) : kept(call, k, 1, 4, 1);
+  const Kept values = call.cache() ? in_session(call, v, 2, 5, 2) : kept(call, v, 2, 5, 2);
   if (keys.all.rows != values.all.rows) call.fail("there are not as many values as keys");
   Attention a{.batch = q.batch,
               .heads = q.heads,

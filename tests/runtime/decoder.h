@@ -16,6 +16,16 @@ struct DecoderOptions {
   bool reads_length = false;      ///< the graph asks for the past's shape
   bool half = false;              ///< the past is kept in float16
   float lowest = -3.4028235e38F;  ///< what the mask says of keys that are not to be seen
+  /// By layer, the layer whose keys and values it attends over, itself or an earlier one that has its own.
+  std::vector<int> sources = {0, 1};
+  /// How a layer reads an earlier one's.
+  enum class Reads : std::uint8_t {
+    kWhatItTakes,  ///< the same keys, values and past
+    kAndNamesOwn,  ///< the same, with a present of its own that nobody takes
+    kWhatItGives,  ///< its present
+    kTwice,        ///< it computes them once more from the same input and weights, and keeps them by itself
+  };
+  Reads reads = Reads::kWhatItTakes;
 };
 
 /// Inputs ids, positions int64 [batch, sequence], attention_mask int64 [batch, total], past_key_values.N.key and .value
@@ -23,7 +33,6 @@ struct DecoderOptions {
 class Decoder {
  public:
   static constexpr std::int64_t kWidth = 32, kHeads = 4, kKvHeads = 2, kDepth = 8, kWords = 50, kPlaces = 256;
-  static constexpr int kLayers = 2;
 
   explicit Decoder(DecoderOptions options = {}) : options_(options) {
     using graph::Dim;
@@ -40,6 +49,8 @@ class Decoder {
     integers("axis0", {0});
     integers("axis1", {1});
     integers("axis2", {2});
+    integers("by_head", {0, 0, kHeads, kDepth});
+    integers("together", {0, 0, kWidth});
     graph_.initializers["zero"] = graph::Tensor::ints({}, std::vector<std::int64_t>{0});
     graph_.initializers["one"] = graph::Tensor::ints({}, std::vector<std::int64_t>{1});
     graph_.initializers["seen"] = graph::Tensor::floats({}, std::vector<float>{0});
@@ -57,7 +68,7 @@ class Decoder {
     node("Unsqueeze", {"mask3", "axis1"}, "mask");
     node("Gather", {"table", "ids"}, "x0");
     std::string x = "x0";
-    for (int layer = 0; layer < kLayers; ++layer) x = add_layer(layer, x);
+    for (int layer = 0; layer < static_cast<int>(options_.sources.size()); ++layer) x = add_layer(layer, x);
     node("RMSNormalization", {x, vector("last_norm")}, "last");
     node("MatMul", {"last", constant("head", {kWidth, kWords})}, "logits");
   }
@@ -101,25 +112,60 @@ class Decoder {
                                      : past;
   }
 
-  std::string add_layer(int layer, const std::string& x) {
-    const std::string n = std::to_string(layer);
+  /// What attention takes of keys and values.
+  struct Kept {
+    std::string k, v, past_key, past_value;
+  };
+
+  std::string projected(const std::string& name, const std::string& from, const std::string& weight,
+                        std::int64_t heads) {
+    const std::string made = node("MatMul", {from, weight}, name);
+    if (name[0] == 'v') return made;
+    return node("RotaryEmbedding", {made, "cos", "sin", "positions"}, name + "_turned",
+                {{"num_heads", heads}});
+  }
+
+  std::string halved(const std::string& value) {
+    return options_.half ? node("Cast", {value}, value + "_half", {{"to", std::int64_t{10}}}) : value;
+  }
+
+  /// Of layer n, from the input and the weights of layer `of`.
+  Kept own_kept(const std::string& n, const std::string& of) {
     const std::string key = "past_key_values." + n + ".key", value = "past_key_values." + n + ".value";
-    const std::string past_key = add_past("key" + n, key, "present." + n + ".key");
-    const std::string past_value = add_past("value" + n, value, "present." + n + ".value");
-    const std::string normal = node("RMSNormalization", {x, vector("norm" + n)}, "normal" + n);
-    const auto turned = [&](const std::string& name, std::int64_t heads) {
-      const std::string made = node("MatMul", {normal, constant("w" + name, {kWidth, heads * kDepth})}, name);
-      if (name[0] == 'v') return made;
-      return node("RotaryEmbedding", {made, "cos", "sin", "positions"}, name + "_turned",
-                  {{"num_heads", heads}});
+    Kept made;
+    made.past_key = add_past("key" + n, key, "present." + n + ".key");
+    made.past_value = add_past("value" + n, value, "present." + n + ".value");
+    const auto weight = [&](const std::string& name) {
+      return n == of ? constant(name + n, {kWidth, kKvHeads * kDepth}) : name + of;
     };
-    std::string q = turned("q" + n, kHeads), k = turned("k" + n, kKvHeads), v = turned("v" + n, kKvHeads);
+    made.k = halved(projected("k" + n, "normal" + of, weight("wk"), kKvHeads));
+    made.v = halved(projected("v" + n, "normal" + of, weight("wv"), kKvHeads));
+    return made;
+  }
+
+  /// Attention with heads as an axis over what another node gives as its present.
+  std::string attend_to_present(const std::string& n, const std::string& q, const std::string& mask,
+                                const std::string& of, const Attributes& how) {
+    const Attributes turn{{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}};
+    node("Reshape", {q, "by_head"}, "q_split" + n);
+    node("Transpose", {"q_split" + n}, "q_heads" + n, turn);
+    node("Attention", {"q_heads" + n, "present." + of + ".key", "present." + of + ".value", mask},
+         "heads" + n, how);
+    node("Transpose", {"heads" + n}, "heads_back" + n, turn);
+    return node("Reshape", {"heads_back" + n, "together"}, "attended" + n);
+  }
+
+  std::string add_layer(int layer, const std::string& x) {
+    using Reads = DecoderOptions::Reads;
+    const std::string n = std::to_string(layer);
+    const std::string of = std::to_string(options_.sources[static_cast<std::size_t>(layer)]);
+    const std::string normal = node("RMSNormalization", {x, vector("norm" + n)}, "normal" + n);
+    const bool keeps = of == n || options_.reads == Reads::kTwice;
+    const std::string q = halved(projected("q" + n, normal, constant("wq" + n, {kWidth, kWidth}), kHeads));
+    if (keeps) kept_[n] = own_kept(n, of);
+    const auto& [k, v, past_key, past_value] = kept_.at(keeps ? n : of);
     std::string mask = "mask", attended = "attended" + n;
-    if (options_.half) {
-      const Attributes half{{"to", std::int64_t{10}}};
-      for (std::string* const one : {&q, &k, &v}) *one = node("Cast", {*one}, *one + "_half", half);
-      mask = node("Cast", {mask}, "mask_half" + n, half);
-    }
+    if (options_.half) mask = node("Cast", {mask}, "mask_half" + n, {{"to", std::int64_t{10}}});
     if (options_.reads_length) {  // and adds what is behind it to the mask, which is nothing
       node("Shape", {past_key}, "shape" + n);
       node("Gather", {"shape" + n, "axis2"}, "length" + n);
@@ -127,14 +173,26 @@ class Decoder {
       node("Cast", {"nothing" + n}, "nothing_float" + n, {{"to", std::int64_t{1}}});
       mask = node("Add", {mask, "nothing_float" + n}, "mask_with" + n);
     }
-    graph_.nodes.push_back({.name = "attend" + n,
-                            .op = "Attention",
-                            .domain = "",
-                            .version = 24,
-                            .inputs = {q, k, v, mask, past_key, past_value},
-                            .outputs = {attended, "present." + n + ".key", "present." + n + ".value"},
-                            .attributes = {{"q_num_heads", kHeads}, {"kv_num_heads", kKvHeads}}});
-    if (layer == 1) graph_.nodes.back().attributes["softcap"] = 5.0F;
+    Attributes how;
+    if (layer == 1) how["softcap"] = 5.0F;
+    if (keeps || options_.reads != Reads::kWhatItGives) {
+      how.insert({{"q_num_heads", kHeads}, {"kv_num_heads", kKvHeads}});
+      graph_.nodes.push_back({.name = "attend" + n,
+                              .op = "Attention",
+                              .domain = "",
+                              .version = 24,
+                              .inputs = {q, k, v, mask, past_key, past_value},
+                              .outputs = {attended},
+                              .attributes = how});
+      if (keeps)
+        graph_.nodes.back().outputs.insert(graph_.nodes.back().outputs.end(),
+                                           {"present." + n + ".key", "present." + n + ".value"});
+      else if (options_.reads == Reads::kAndNamesOwn)
+        graph_.nodes.back().outputs.insert(graph_.nodes.back().outputs.end(),
+                                           {"unused_key" + n, "unused_value" + n});
+    } else {
+      attend_to_present(n, q, mask, of, how);
+    }
     if (options_.half) attended = node("Cast", {attended}, attended + "_wide", {{"to", std::int64_t{1}}});
     node("MatMul", {attended, constant("wo" + n, {kWidth, kWidth})}, "o" + n);
     node("Add", {x, "o" + n}, "y" + n);
@@ -149,6 +207,7 @@ class Decoder {
 
   DecoderOptions options_;
   graph::Graph graph_;
+  std::map<std::string, Kept> kept_;  ///< by layer
 };
 
 }  // namespace crumb::testing

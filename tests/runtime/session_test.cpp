@@ -3,11 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <random>
+#include <set>
 #include <thread>
 
 #include "runtime/meter.h"
 #include "tests/runtime/decoder.h"
+#include "tests/runtime/session_walk.h"
 
 using crumb::runtime::Array;
 using crumb::runtime::Computes;
@@ -17,6 +21,7 @@ using crumb::runtime::Session;
 using crumb::testing::Decoder;
 using crumb::testing::DecoderOptions;
 using crumb::testing::says;
+using Reads = DecoderOptions::Reads;
 
 namespace {
 
@@ -94,10 +99,76 @@ std::string refusal(const F& work) {
   }
 }
 
+/// By layer, itself or an earlier one that has keys and values of its own; at least one layer has none.
+std::vector<int> drawn_sources(std::mt19937& random) {
+  std::vector<int> sources{0}, own{0};
+  for (int layer = 1, last = 1 + static_cast<int>(random() % 4); layer <= last; ++layer) {
+    const bool is_own = layer < last && random() % 2 == 0;
+    if (is_own) own.push_back(layer);
+    sources.push_back(is_own ? layer : own[random() % own.size()]);
+  }
+  return sources;
+}
+
 }  // namespace
 
+TEST_CASE("session: layers that attend over an earlier one's positions share its cache") {
+  std::mt19937 random(31);
+  for (int round = 0; round < 36; ++round) {
+    DecoderOptions options{.reads_length = random() % 3 == 0, .half = random() % 2 == 0};
+    options.sources = drawn_sources(random);
+    options.reads = static_cast<Reads>(random() % 3);
+    CAPTURE(round);
+    const Model model(Decoder(options).graph());
+    options.reads = Reads::kTwice;
+    const Model twice(Decoder(options).graph());
+    const auto expected = whole(twice, 0, 70);
+    REQUIRE(same(whole(model, 0, 70), expected));
+    const std::set<int> own(options.sources.begin(), options.sources.end());
+    Session session = session_of(model), fresh = session_of(model), apart = session_of(twice);
+    REQUIRE(session.ties().size() == 2 * own.size());
+    for (std::size_t i = 0; i < session.ties().size(); ++i) CHECK(session.grows_in_place(i));
+    const auto run = [&](Session& one, std::int64_t step, int threads) {
+      const std::int64_t begin = one.length();
+      const auto made = stepped(one, 1, {step}, threads, 0);
+      REQUIRE(same(made, {expected.begin() + begin * kWords, expected.begin() + (begin + step) * kWords}));
+    };
+    const crumb::testing::SessionWalk walk{
+        .places = 70, .work = 60000, .open = [&] { return session_of(model); }, .run = run};
+    walk(random, session, 24);
+    for (Session* one : {&fresh, &apart}) REQUIRE(same(stepped(*one, 1, {1, 30, 39}, 2, 0), expected));
+    CHECK(fresh.bytes() * options.sources.size() == apart.bytes() * own.size());
+  }
+}
+
+TEST_CASE("session: a cache that something else than attention reads stays a value, whoever shares it") {
+  for (const Reads reads : {Reads::kWhatItTakes, Reads::kAndNamesOwn, Reads::kWhatItGives}) {
+    DecoderOptions options{.sources = {0, 0, 2}, .reads = reads};
+    crumb::graph::Graph graph = Decoder(options).graph();
+    graph.nodes.push_back({.name = "look",
+                           .op = "Neg",
+                           .domain = "",
+                           .version = 24,
+                           .inputs = {"present.0.key"},
+                           .outputs = {"looked_at"},
+                           .attributes = {}});
+    graph.outputs.push_back("looked_at");
+    graph.values["looked_at"] = *graph.find("present.0.key");
+    const Model model(graph);
+    Session session = session_of(model);
+    CHECK_FALSE(session.grows_in_place(0));
+    CHECK(session.grows_in_place(2));
+    std::vector<float> logits;
+    for (const std::int64_t step : {3, 1, 16}) {
+      const std::int64_t begin = session.length();
+      append(logits, session.run(inputs_of(0, 1, begin, begin + step), {.threads = 1})[0], 0);
+    }
+    CHECK(same(logits, whole(model, 0, 20)));
+  }
+}
+
 TEST_CASE("session: steps are the whole, bit for bit") {
-  for (const DecoderOptions options :
+  for (const DecoderOptions& options :
        {DecoderOptions{}, DecoderOptions{.through_identity = true}, DecoderOptions{.reads_length = true},
         DecoderOptions{.half = true}, DecoderOptions{.lowest = -std::numeric_limits<float>::infinity()}}) {
     const Decoder decoder(options);
@@ -130,7 +201,7 @@ TEST_CASE("session: growing past its capacity again and again changes nothing") 
 }
 
 TEST_CASE("session: what is saved goes on elsewhere") {
-  for (const DecoderOptions options :
+  for (const DecoderOptions& options :
        {DecoderOptions{}, DecoderOptions{.through_identity = true}, DecoderOptions{.half = true}}) {
     const Decoder decoder(options);
     const Model model(decoder.graph());
