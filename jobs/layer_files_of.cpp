@@ -52,6 +52,7 @@ std::uint32_t checksum_of(const ptq::Setting& setting, bool is_checkpoint) {
 RunIdentity identity_of(const QuantizeRequest& request, const Recipe& recipe, const Checkpoint* checkpoint,
                         const ptq::Setting& setting) {
   RunIdentity identity{.version = CRUMB_VERSION,
+                       .work = "rounds layers on samples",
                        .recipe = to_yaml(recipe),
                        .plan = checksum_of(setting, checkpoint != nullptr),
                        .inputs = checkpoint ? inputs_of(*checkpoint) : std::vector<RunIdentity::Input>{}};
@@ -67,16 +68,6 @@ RunIdentity identity_of(const QuantizeRequest& request, const Recipe& recipe, co
     add(fs::exists(data, none) ? data : data.substr(data.find('=') + 1));
   }
   return identity;
-}
-
-/// Where a run that quantizes tensors alone was ended, there is another recipe's work to continue.
-void refuse_journal(const std::string& output, const RunIdentity& identity, const Observer& observer) {
-  const std::optional<JournalContents> left = RunJournal::read(output);
-  if (!left) return;
-  const std::string why = difference(left->identity, identity);
-  throw Error("cannot continue " + quote_text(output) + ": " +
-              (why.empty() ? "the run that was ended quantizes tensors alone" : why) + "\nwithout " +
-              observer.spelled("resume") + " the run starts afresh");
 }
 
 /// Whether any keeps what it finds.
@@ -98,16 +89,11 @@ std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeRequest& request, 
                                                 Observer& observer) {
   if (std::ranges::none_of(recipe.stages, is_kept)) {
     const OutputFile lock(request.output);
-    ptq::LayerFiles::settle(request.output, {}, false);
     RunJournal::discard(request.output);
     return nullptr;
   }
   const RunIdentity identity = identity_of(request, recipe, checkpoint, setting);
-  if (request.resume)
-    refuse_journal(request.output, identity,
-                   observer);  // before the output is locked, which empties what it speaks of
   auto files = std::make_unique<ptq::LayerFiles>(request.output, identity, request.resume);
-  RunJournal::discard(request.output);
   if (files->continued() > 0)
     observer.note("continuing after " + std::to_string(files->continued()) +
                   " layers that an earlier run finished");

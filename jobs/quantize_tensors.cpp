@@ -7,7 +7,6 @@
 #include "jobs/quantize_parts.h"
 #include "models/checkpoint_structure.h"
 #include "models/tied_head.h"
-#include "ptq/rounding/layer_files.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::jobs {
@@ -38,9 +37,6 @@ CheckpointReport run(const QuantizeRequest& request, const Checkpoint& checkpoin
     observer.note(tensors > 0 ? "continuing after " + std::to_string(tensors) +
                                     " tensors that an earlier run finished"
                               : "there is nothing to continue; starting afresh");
-  };
-  wanted.locked = [&](const RunIdentity& identity) {
-    ptq::LayerFiles::settle(request.output, identity, request.resume);
   };
   const ProgressScope scope(observer);
   return quantize_checkpoint(checkpoint, plan, run_plan, request.output, wanted);

@@ -1,10 +1,7 @@
 #include "ptq/rounding/layer_files.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -13,10 +10,8 @@
 #include "base/error.h"
 #include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
-#include "base/files/partial.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
-#include "base/text/number.h"
 #include "formats/crumb_file/writer.h"
 #include "quant/packed/packed_tensor.h"
 
@@ -28,7 +23,6 @@ using nlohmann::json;
 
 constexpr const char* kModel = "layers on their way";  // the files' model name
 constexpr const char* kNotes = "layers.json";
-constexpr std::size_t kDigits = 5;  // of a file's number, at least
 
 /// Stores doubles as their bits, because JSON has no exact decimals.
 json to_json(const StoredLayer& layer) {
@@ -64,26 +58,17 @@ json notes_of(const CrumbFile& file) {
   return parse_bounded_json(bytes.bytes()).take();
 }
 
-/// A station's file that an earlier run left.
-struct Left {
-  RunIdentity run;
-  std::vector<StoredLayer> layers;
-};
-
-Left read_file(const fs::path& path) {
+std::vector<StoredLayer> read_file(const fs::path& path) {
   const OwnFiles own;
   const auto file = std::make_shared<const CrumbFile>(CrumbFile::open(path).take());
-  const json notes = notes_of(*file);
-  std::optional<RunIdentity> run = identity_of(notes.at("run").get<std::string>());
-  if (!run) throw Error("no file of a run");
-  Left left{.run = std::move(*run), .layers = {}};
-  for (const json& layer : notes.at("layers")) left.layers.push_back(layer_from(layer, file));
-  for (const StoredLayer& layer : left.layers) layer.codes.tensor->check_codes();
-  return left;
+  std::vector<StoredLayer> layers;
+  for (const json& layer : notes_of(*file).at("layers")) layers.push_back(layer_from(layer, file));
+  for (const StoredLayer& layer : layers) layer.codes.tensor->check_codes();
+  return layers;
 }
 
 /// Returns nothing where there is no file, or it is damaged.
-std::optional<Left> sound_file(const fs::path& path) {
+std::optional<std::vector<StoredLayer>> sound_file(const fs::path& path) {
   try {
     return read_file(path);
   } catch (const json::exception&) {
@@ -93,101 +78,48 @@ std::optional<Left> sound_file(const fs::path& path) {
   }
 }
 
-/// Returns the number in a file name of path().
-std::optional<std::size_t> station_of(const fs::path& path) {
-  const std::string name = path.filename().string();
-  const std::size_t digits = name.find_first_not_of("0123456789");
-  if (digits == std::string::npos || digits < kDigits) return std::nullopt;
-  const std::string rest = name.substr(digits);
-  if (rest != ".crumb" && rest != ".crumb.partial") return std::nullopt;
-  return parse_number<std::size_t>(name.substr(0, digits));
-}
-
-fs::path file_in(const fs::path& folder, std::size_t station) {
-  std::string number = std::to_string(station);
-  if (number.size() < kDigits) number.insert(0, kDigits - number.size(), '0');
-  return folder / (number + ".crumb");
-}
-
-/// Removes files of stations from `first` on. Throws Error where there are some and no run created the
-/// folder.
-void remove_files(const fs::path& folder, std::size_t first) {
-  std::vector<fs::path> gone;
-  struct stat info = {};
-  const bool is_own = ::lstat(folder.c_str(), &info) == 0 && is_marked_partial(info);
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (const auto number = station_of(entry.path()); number && *number >= first)
-      gone.push_back(entry.path());
-  if (!gone.empty() && !is_own)
-    throw Error("codes of layers on their way lie in " + quote_text(folder.native()) +
-                ", which exists and which no run of crumb left there; move it away or choose another output");
-  for (const fs::path& path : gone) refuse_input(path);
-  for (const fs::path& path : gone) fs::remove(path, ignored);
-}
-
-void refuse_others(const fs::path& output, const RunIdentity& then, const RunIdentity& now) {
-  if (const std::string why = difference(then, now); !why.empty())
-    throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
-                "\nwithout --resume the run starts afresh");
-}
-
 }  // namespace
 
-fs::path LayerFiles::folder_of(const fs::path& output) {
-  return RunJournal::path_of(output).replace_extension("layers");
-}
-
-void LayerFiles::settle(const fs::path& output, const RunIdentity& identity, bool resume) {
-  const fs::path folder = folder_of(output);
-  const std::optional<Left> left = resume ? sound_file(file_in(folder, 0)) : std::nullopt;
-  if (left) {
-    refuse_others(output, left->run, identity);
-    throw Error("cannot continue " + quote_text(output.string()) +
-                ": the run that was ended rounds layers on samples" +
-                "\nwithout --resume the run starts afresh");
-  }
-  remove_files(folder, 0);
-  std::error_code ignored;
-  fs::remove(folder, ignored);  // only if it is empty
-}
-
 LayerFiles::LayerFiles(const fs::path& output, const RunIdentity& identity, bool resume)
-    : folder_(folder_of(output)), identity_(text_of(identity)), keeps_(resume), lock_(std::in_place, output) {
-  if (resume) take_over(output, identity);
-  remove_from(left_.size());
-  if (::mkdir(folder_.c_str(), 0777 | kPartialMark) != 0 && (errno != EEXIST || !fs::is_directory(folder_)))
-    throw Error("cannot make the folder " + quote_text(folder_.string()) + ": " + errno_text(errno));
+    : files_(output), keeps_(resume) {
+  // Before the output is locked, which empties a partial file that another run's journal speaks of.
+  const std::optional<JournalContents> left =
+      resume ? RunJournal::to_continue(output, identity) : std::nullopt;
+  lock_.emplace(output);
+  if (left) take_over();
+  journal_.emplace(output, identity, left ? left->begin : 0);
+  journal_->keep(resume);
+  files_.make_folder();
 }
 
 LayerFiles::~LayerFiles() {
+  try {
+    if (!keeps_) files_.remove_from(0);
+  } catch (const Error&) {  // another process put something there meanwhile: it stays
+  }
   std::error_code ignored;
-  if (!keeps_) {
-    try {
-      remove_from(0);
-    } catch (const Error&) {  // another process put something there meanwhile: it stays
-    }
-  }
-  fs::remove(folder_, ignored);  // only if it is empty
+  fs::remove(files_.folder(), ignored);  // only if it is empty
 }
 
-void LayerFiles::take_over(const fs::path& output, const RunIdentity& identity) {
-  while (std::optional<Left> left = sound_file(path(left_.size()))) {
-    refuse_others(output, left->run, identity);
-    continued_ += left->layers.size();
-    left_.push_back(std::move(left->layers));
+void LayerFiles::take_over() {
+  while (auto layers = sound_file(files_.path(left_.size()))) {
+    continued_ += layers->size();
+    left_.push_back(std::move(*layers));
   }
+  files_.remove_from(left_.size());
 }
 
-fs::path LayerFiles::path(std::size_t station) const { return file_in(folder_, station); }
-
-void LayerFiles::remove_from(std::size_t station) const { remove_files(folder_, station); }
+void LayerFiles::finish() {
+  keeps_ = false;
+  journal_->keep(false);
+}
 
 std::optional<std::vector<StoredLayer>> LayerFiles::next(const std::vector<std::string>& constants) {
   if (next_ >= left_.size()) return std::nullopt;
   if (!std::ranges::equal(left_[next_], constants, {}, &StoredLayer::constant)) {
     left_.resize(next_);
-    remove_from(next_);
+    files_.remove_from(next_);
+    files_.make_folder();
     return std::nullopt;
   }
   for (const StoredLayer& layer : left_[next_]) passed_.push_back(layer.codes.tensor);
@@ -195,7 +127,7 @@ std::optional<std::vector<StoredLayer>> LayerFiles::next(const std::vector<std::
 }
 
 std::vector<StoredLayer> LayerFiles::keep(std::vector<StoredLayer> layers) {
-  json notes = {{"run", identity_}, {"layers", json::array()}};
+  json notes = {{"layers", json::array()}};
   CrumbHeader plan{.model = kModel, .tensors = {}, .files = {}};
   for (const StoredLayer& layer : layers) {
     const QuantizedTensor& tensor = *layer.codes.tensor;
@@ -205,13 +137,13 @@ std::vector<StoredLayer> LayerFiles::keep(std::vector<StoredLayer> layers) {
   }
   const std::string text = notes.dump();
   plan.files.push_back({kNotes, Blob{.raw = text.size()}});
-  CrumbWriter writer(path(next_), std::move(plan));
+  CrumbWriter writer(files_.path(next_), std::move(plan));
   for (const StoredLayer& layer : layers)
     write_encoded(writer, *layer.codes.tensor, layer.codes.tensor->encoding.codes);
   writer.write(std::as_bytes(std::span(text)));
   writer.finish();
   for (const std::shared_ptr<const QuantizedTensor>& tensor : passed_) tensor->release_codes();
-  layers = read_file(path(next_++)).layers;
+  layers = read_file(files_.path(next_++));
   for (const StoredLayer& layer : layers) passed_.push_back(layer.codes.tensor);
   return layers;
 }

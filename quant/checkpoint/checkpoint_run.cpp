@@ -26,6 +26,7 @@ constexpr double kNothingLost = std::numeric_limits<double>::infinity();
 
 RunIdentity identity_of(const Checkpoint& checkpoint, const RunPlan& run, const std::string& version) {
   return {.version = version,
+          .work = "quantizes tensors one by one",
           .recipe = run.recipe,
           .plan = crc32_of(write_crumb_header(run.header)),
           .inputs = inputs_of(checkpoint)};
@@ -70,10 +71,7 @@ class CheckpointRun {
     std::vector<JournalEntry> done;
     uint64_t journal_bytes = 0;
     if (options.resume) writer_.keep_partial();
-    if (options.locked) options.locked(identity);
-    if (options.resume) {
-      done = take_over(output, identity, journal_bytes);
-    }
+    if (options.resume) done = take_over(output, identity, journal_bytes);
     journal_.emplace(output, identity, journal_bytes);
     journal_->keep(options.resume);
     for (const PlannedTensor& planned : plan) report_.tensors.push_back(report_of(planned));
@@ -111,12 +109,8 @@ class CheckpointRun {
   /// length of its journal up to them.
   std::vector<JournalEntry> take_over(const std::filesystem::path& output, const RunIdentity& identity,
                                       uint64_t& journal_bytes) {
-    std::optional<JournalContents> left = RunJournal::read(output);
+    std::optional<JournalContents> left = RunJournal::to_continue(output, identity);
     if (!left) return {};
-    if (const std::string why = difference(left->identity, identity); !why.empty()) {
-      throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
-                  "\nwithout --resume the run starts afresh");
-    }
     std::vector<JournalEntry> done;
     for (JournalEntry& entry : left->entries) {
       if (!writer_.take_over(entry.blobs)) break;

@@ -42,10 +42,6 @@ struct RunOptions {
   std::function<void(size_t tensors, uint64_t bytes)> progress;
   /// With resume, called once, with the number of tensors that an earlier run had finished.
   std::function<void(size_t tensors)> continuing;
-  /// Called once, when the output is locked against other runs and before anything is reused or written, so
-  /// that the caller can deal with what runs of another kind left next to the output. An exception from it
-  /// ends the run.
-  std::function<void(const RunIdentity& identity)> locked;
 };
 
 /// Predicts from the plan alone what quantize_checkpoint() will report: errors are 0, and bytes are upper

@@ -16,6 +16,7 @@
 #include "base/files/partial.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
+#include "quant/checkpoint/station_files.h"
 
 namespace crumb {
 namespace {
@@ -35,6 +36,7 @@ json to_json(const RunIdentity& identity) {
   for (const RunIdentity::Input& input : identity.inputs)
     inputs.push_back({input.name, input.size, input.modified_ns, input.changed_ns, input.crc});
   return {{"version", identity.version},
+          {"work", identity.work},
           {"recipe", identity.recipe},
           {"plan", identity.plan},
           {"inputs", std::move(inputs)}};
@@ -43,6 +45,7 @@ json to_json(const RunIdentity& identity) {
 RunIdentity identity_from(const json& object) {
   RunIdentity identity;
   object.at("version").get_to(identity.version);
+  identity.work = object.value("work", "");  // which journals of 0.1 lack: their version says enough
   object.at("recipe").get_to(identity.recipe);
   object.at("plan").get_to(identity.plan);
   for (const json& input : object.at("inputs")) {
@@ -117,6 +120,9 @@ std::vector<RunIdentity::Input> inputs_of(const Checkpoint& checkpoint) {
 std::string difference(const RunIdentity& then, const RunIdentity& now) {
   if (then.version != now.version)
     return "another version began it: " + quote_text(then.version) + ", this is " + quote_text(now.version);
+  if (then.work != now.work)
+    return "the run that was ended " + (then.work.empty() ? "does not say what it does" : then.work) +
+           ", this one " + now.work;
   for (size_t i = 0; i < std::max(then.inputs.size(), now.inputs.size()); ++i) {
     if (i == then.inputs.size()) return "the input has the new file " + quote_text(now.inputs[i].name);
     if (i == now.inputs.size()) return "the input lacks the file " + quote_text(then.inputs[i].name);
@@ -134,18 +140,6 @@ std::string difference(const RunIdentity& then, const RunIdentity& now) {
   }
   if (then.recipe != now.recipe) return "the recipe differs:\n" + then.recipe + "was\n" + now.recipe + "is";
   return then.plan == now.plan ? "" : "the plan differs: other tensors, shapes or specs";
-}
-
-std::string text_of(const RunIdentity& identity) { return to_json(identity).dump(); }
-
-std::optional<RunIdentity> identity_of(std::string_view text) {
-  const Result<json> object = parse_bounded_json(std::as_bytes(std::span(text)));
-  if (!object.ok()) return std::nullopt;
-  try {
-    return identity_from(object.value());
-  } catch (const json::exception&) {
-    return std::nullopt;
-  }
 }
 
 std::filesystem::path RunJournal::path_of(const std::filesystem::path& output) {
@@ -167,6 +161,7 @@ std::optional<JournalContents> RunJournal::read(const std::filesystem::path& out
     const std::optional<json> first = next_line(text);
     if (!first) return std::nullopt;
     contents.identity = identity_from(*first);
+    contents.begin = bytes.size() - text.size();
     while (const std::optional<json> line = next_line(text)) {
       JournalEntry entry = entry_from(*line);
       if (entry.tensor != contents.entries.size()) break;
@@ -179,10 +174,20 @@ std::optional<JournalContents> RunJournal::read(const std::filesystem::path& out
   return contents;
 }
 
+std::optional<JournalContents> RunJournal::to_continue(const std::filesystem::path& output,
+                                                       const RunIdentity& identity) {
+  std::optional<JournalContents> left = read(output);
+  if (!left) return std::nullopt;
+  if (const std::string why = difference(left->identity, identity); !why.empty())
+    throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
+                "\nwithout --resume the run starts afresh");
+  return left;
+}
+
 void RunJournal::discard(const std::filesystem::path& output) {
   const std::filesystem::path path = path_of(output);
   struct stat info = {};
-  if (::lstat(path.c_str(), &info) != 0) return;
+  if (::lstat(path.c_str(), &info) != 0) return StationFiles(output).remove_from(0);
   refuse_input(path, output);
   const bool is_own = S_ISREG(info.st_mode) && (is_marked_partial(info) || info.st_size == 0 || read(output));
   if (!is_own)
@@ -190,6 +195,7 @@ void RunJournal::discard(const std::filesystem::path& output) {
                 quote_text(path.native()) +
                 ", which exists and which no run of crumb left there; move it away or choose another output");
   if (::unlink(path.c_str()) != 0) throw cannot_write(path, errno);
+  StationFiles(output).remove_from(0);  // nobody's from here on
 }
 
 RunJournal::RunJournal(const std::filesystem::path& output, const RunIdentity& identity, uint64_t continued)
@@ -205,7 +211,7 @@ RunJournal::RunJournal(const std::filesystem::path& output, const RunIdentity& i
   }
   try {
     if (::ftruncate(fd_, static_cast<off_t>(continued)) != 0) throw cannot_write(path_, errno);
-    if (continued == 0) write_line(text_of(identity));
+    if (continued == 0) write_line(to_json(identity).dump());
   } catch (...) {
     ::close(std::exchange(fd_, -1));
     if (continued == 0) ::unlink(path_.c_str());

@@ -1,10 +1,11 @@
-// The progress of a run into a packed file, written next to the partial file so that another run can go on
-// where that one ended: `<output>.partial.journal`.
+// Which run writes a packed file and how far it has come, written next to the partial file so that another run
+// can go on where that one ended: `<output>.partial.journal`.
 //
 // Text, one entry a line: eight hexadecimal digits, the CRC-32 of the rest; a space; a JSON object. The first
 // line identifies the run (RunIdentity). Each further line says that a tensor is complete, where its blobs
 // are in the file and what quantization did to it. A line is appended once the bytes that it describes were
-// written, so a killed run leaves a true prefix and perhaps a torn last line, which is ignored.
+// written, so a killed run leaves a true prefix and perhaps a torn last line, which is ignored. A run that rounds layers on
+// samples has the first line alone: each of its files is whole or absent (station_files.h).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@ struct RunIdentity {
     bool operator==(const Input&) const = default;
   };
   std::string version;  ///< of the program
+  std::string work;     ///< what the run does, for people: "quantizes tensors one by one"
   std::string recipe;   ///< resolved
   uint32_t plan = 0;    ///< CRC-32 of the planned header
   std::vector<Input> inputs;
@@ -46,10 +48,6 @@ std::vector<RunIdentity::Input> inputs_of(const Checkpoint& checkpoint);
 /// where nothing differs.
 std::string difference(const RunIdentity& then, const RunIdentity& now);
 
-/// Writes an identity as one line, and reads it back; nothing where the text is no identity.
-std::string text_of(const RunIdentity& identity);
-std::optional<RunIdentity> identity_of(std::string_view text);
-
 /// A tensor that is complete in the partial file.
 struct JournalEntry {
   uint64_t tensor = 0;      ///< its index in the plan
@@ -61,6 +59,7 @@ struct JournalEntry {
 
 struct JournalContents {
   RunIdentity identity;
+  uint64_t begin = 0;                 ///< where the first line ends in the file
   std::vector<JournalEntry> entries;  ///< of tensors 0, 1, ... without a gap
   std::vector<uint64_t> ends;         ///< where the entries' lines end in the file
 };
@@ -73,12 +72,17 @@ class RunJournal {
   /// Reads what an earlier run left; nothing where there is no journal or its first line is torn.
   static std::optional<JournalContents> read(const std::filesystem::path& output);
 
-  /// Removes what an earlier run left. Throws Error where the file there is no journal of Crumb's, or is an
-  /// input.
+  /// Returns what an earlier run left, for this run to go on from; nothing where there is nothing. Throws Error
+  /// where another run left it, and says what differs.
+  static std::optional<JournalContents> to_continue(const std::filesystem::path& output,
+                                                    const RunIdentity& identity);
+
+  /// Removes what an earlier run left: its journal, and its files of stations. Throws Error where a file there
+  /// is not Crumb's, or is an input.
   static void discard(const std::filesystem::path& output);
 
-  /// Begins a new journal, or continues the one that is there after its first `continued` bytes, which end
-  /// with one of its lines.
+  /// Begins a new journal and discards what was there, or continues the journal that is there after its first
+  /// `continued` bytes, which end with one of its lines.
   RunJournal(const std::filesystem::path& output, const RunIdentity& identity, uint64_t continued = 0);
   ~RunJournal();
   RunJournal(const RunJournal&) = delete;

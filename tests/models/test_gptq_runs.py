@@ -36,6 +36,7 @@ class Run:
         self.bin, self.out, self.model, self.text, self.how = crumb_bin, out, model, text, how
         self.state = out.with_name(f"{out.name}.partial.layers")
         self.partial = out.with_name(f"{out.name}.partial")
+        self.journal = out.with_name(f"{out.name}.partial.journal")
 
     def command(self, *more):
         return list(map(str, [self.bin, "quantize", self.model, "-o", self.out, *self.how, "--data", self.text, "--json", *more]))
@@ -58,7 +59,7 @@ class Run:
         return process.returncode != 0
 
     def clear(self):
-        for path in [*self.state.glob("*"), self.out, self.partial]:
+        for path in [*self.state.glob("*"), self.out, self.partial, self.journal]:
             path.unlink(missing_ok=True)
 
 
@@ -82,7 +83,7 @@ class Case(Run):
         assert done.returncode == 0, done.stderr
         assert self.out.read_bytes() == self.whole
         assert comparable(done.stdout) == self.report
-        assert not self.state.exists() and not self.partial.exists()
+        assert not self.state.exists() and not self.partial.exists() and not self.journal.exists()
 
 
 def digest(path):
@@ -143,30 +144,31 @@ def test_what_was_left_does_not_outlive_a_run_that_has_no_such_files(case, other
         before = {path: path.read_bytes() for path in case.files()}
         done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
         assert done.returncode == 1 and "cannot continue" in done.stderr and "without --resume" in done.stderr, done.stderr
+        assert "the run that was ended rounds layers on samples" in done.stderr
         assert before == {path: path.read_bytes() for path in case.files()} and before
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not case.state.exists() and not case.partial.exists() and case.out.exists()
+    assert not case.state.exists() and not case.partial.exists() and not case.journal.exists() and case.out.exists()
     case.out.unlink()
     case.assert_whole(case.run("--resume"))
 
 
 def test_what_a_run_of_tensors_alone_left_does_not_outlive_one_that_rounds(case):
     case.clear()
-    journal = case.out.with_name(f"{case.out.name}.partial.journal")
     command = [*case.command()[:5], *HOW, "--resume"]
 
     def little():
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
     done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=little)
-    assert done.returncode != 0 and journal.exists() and case.partial.exists()
-    left = journal.read_bytes(), case.partial.read_bytes()
+    assert done.returncode != 0 and case.journal.exists() and case.partial.exists()
+    left = case.journal.read_bytes(), case.partial.read_bytes()
     done = case.run("--resume")
     assert done.returncode == 1 and "cannot continue" in done.stderr and "without --resume" in done.stderr, done.stderr
-    assert (journal.read_bytes(), case.partial.read_bytes()) == left
+    assert "the run that was ended quantizes tensors one by one" in done.stderr
+    assert (case.journal.read_bytes(), case.partial.read_bytes()) == left
     case.assert_whole(case.run())
-    assert not journal.exists()
+    assert not case.journal.exists()
 
 
 def test_a_finished_run_that_was_not_written_is_only_written(case):
@@ -209,19 +211,22 @@ def test_ctrl_c_keeps_what_was_done_only_for_resume(case, resume):
 def test_damage_never_makes_a_wrong_file(case):
     rng = random.Random(7)
     case.leave(6)
-    kept = {path: path.read_bytes() for path in case.files()}
-    for path in rng.sample(sorted(kept), 4):
-        content = bytearray(kept[path])
+    kept, journal = {path: path.read_bytes() for path in case.files()}, case.journal.read_bytes()
+    for path in [*rng.sample(sorted(kept), 4), case.journal]:
+        content = bytearray(kept.get(path, journal))
         content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         case.state.mkdir(exist_ok=True)
         case.state.chmod(0o1755)  # with the mark that a run leaves
-        for other, whole in kept.items():
+        for other, whole in [*kept.items(), (case.journal, journal)]:
             other.write_bytes(content if other == path else whole)
-        case.assert_whole(case.run("--resume"))
+        case.journal.chmod(0o1644)
+        done = case.run("--resume")
+        assert path != case.journal or "nothing to continue" in done.stderr
+        case.assert_whole(done)
     # One that is missing: what is behind it does not count.
     case.state.mkdir(exist_ok=True)
     case.state.chmod(0o1755)
-    for path, whole in list(kept.items())[1:]:
+    for path, whole in [*list(kept.items())[1:], (case.journal, journal)]:
         path.write_bytes(whole)
     done = case.run("--resume")
     assert "nothing to continue" in done.stderr

@@ -27,6 +27,7 @@ namespace {
 
 RunIdentity sample_identity() {
   return {.version = "1.2.3",
+          .work = "counts \"sheep\"",
           .recipe = "weights: {spec: \"int4:group=128\"}\n# \xc3\xa4 \x01\n",
           .plan = 0xfedcba98u,
           .inputs = {
@@ -204,6 +205,8 @@ TEST_CASE("what differs is said") {
     return !(then == now) && says(difference(then, now), parts);
   };
   CHECK(says_of([](RunIdentity& i) { i.version = "0.9"; }, {"version", "0.9", "1.2.3"}));
+  CHECK(says_of([](RunIdentity& i) { i.work = "shears them"; }, {"shears them", "sheep"}));
+  CHECK(says_of([](RunIdentity& i) { i.work = ""; }, {"does not say", "sheep"}));
   CHECK(says_of([](RunIdentity& i) { i.recipe += "zstd: 3\n"; }, {"recipe", "zstd: 3"}));
   CHECK(says_of([](RunIdentity& i) { i.plan ^= 1; }, {"plan"}));
   CHECK(says_of([](RunIdentity& i) { i.inputs[0].size += 1; }, {"input", "safetensors", "it held"}));
