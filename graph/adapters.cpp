@@ -164,8 +164,7 @@ std::string add_matrix(Graph& graph, const std::string& name, const std::vector<
 std::vector<float> matrix_of(const Graph& graph, const std::string& name) {
   const auto coded = graph.quantized.find(name);
   const Tensor value = coded != graph.quantized.end() ? coded->second.value() : graph.initializers.at(name);
-  return transposed(value.to_floats(), static_cast<std::size_t>(value.shape()[0]),
-                    static_cast<std::size_t>(value.shape()[1]));
+  return transposed(value, std::vector<std::int64_t>{1, 0}).to_floats();
 }
 
 void check_name(const Graph& graph, const std::string& name) {

@@ -14,7 +14,8 @@ namespace {
 
 /// Returns a product's matrix as [out, in].
 std::vector<float> rows_of(const Tensor& value, const LinearProduct& product) {
-  return product.is_transposed ? value.to_floats() : transposed(value.to_floats(), product.in, product.out);
+  return product.is_transposed ? value.to_floats()
+                               : transposed(value, std::vector<std::int64_t>{1, 0}).to_floats();
 }
 
 Tensor value_of_rows(const std::vector<float>& rows, const LinearProduct& product) {

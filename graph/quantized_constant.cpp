@@ -141,8 +141,10 @@ QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, 
                 "is made they are no constant, which is (q - z) * s: say zero=float");
   QuantizedConstant result{.tensor = {}, .axes = tensor_axes(value.shape().size(), axes)};
   const std::vector<std::uint64_t> sizes = tensor_shape(value.shape(), axes);
-  const HeldFloats values(value);
-  OutputFirst stream(values.span(), {value.shape(), axes});
+  const std::optional<Tensor> rows = transposed_as_stored(value, inverse(result.axes));
+  const HeldFloats values(rows ? *rows : value);
+  OutputFirst stream(values.span(), rows ? OutputOrder(rows->shape(), {axes.stack, axes.stack})
+                                         : OutputOrder(value.shape(), axes));
   CodeBytes codes;
   const SliceSize size = slice_size(spec, sizes, kSlice, CodeLayout::kRows, axes.stack);
   QuantizedTensor made = quantize_slices(spec, sizes, stream, size.values,

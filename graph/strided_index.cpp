@@ -87,9 +87,30 @@ std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
   return made;
 }
 
+bool transposes_matrices(std::span<const std::int64_t> perm) {
+  if (perm.size() < 2) return false;
+  const auto last = static_cast<std::int64_t>(perm.size()) - 1;
+  return perm.back() == last - 1 && perm[perm.size() - 2] == last &&
+         std::ranges::is_sorted(perm.first(perm.size() - 2));
+}
+
+std::optional<Tensor> transposed_as_stored(const Tensor& tensor, std::span<const std::int64_t> perm) {
+  if (!tensor.origin()) return std::nullopt;
+  const std::vector<std::int64_t> axes = permuted_shape(tensor.origin()->perm, perm);
+  if (!std::ranges::is_sorted(axes)) return std::nullopt;
+  return tensor.origin()->tensor;
+}
+
 Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm) {
+  if (std::ranges::is_sorted(perm)) return tensor;
+  if (const Tensor::Origin* origin = tensor.origin())
+    return transposed(origin->tensor, permuted_shape(origin->perm, perm));
+  std::vector<std::int64_t> axes(perm.begin(), perm.end());
+  if (tensor.is_unread() && tensor.type() == ElementType::kFloat)
+    return Tensor::unread_transpose(
+        {tensor, axes}, [tensor, axes] { return permuted(tensor.to_floats(), tensor.shape(), axes); });
   std::vector<std::int64_t> shape = permuted_shape(tensor.shape(), perm);
-  auto read = [tensor, axes = std::vector<std::int64_t>(perm.begin(), perm.end())] {
+  auto read = [tensor, axes] {
     const std::size_t size = info(tensor.type()).bits / 8;
     const HeldBytes held = tensor.held();
     std::vector<std::byte> bytes(held.bytes().size());

@@ -1,10 +1,12 @@
 // Finds the elements of one tensor in another, one after the other.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "graph/tensor.h"
@@ -42,11 +44,35 @@ std::vector<std::int64_t> inverse(std::span<const std::int64_t> perm);
 std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
                                          std::span<const std::int64_t> perm);
 
+/// `to` [columns, rows] is the transpose of `from` [rows, columns].
+template <class T>
+void transpose(const T* from, std::size_t rows, std::size_t columns, T* to) {
+  constexpr std::size_t kSquare = 16;  // whose lines of both stay in the first-level cache
+  for (std::size_t r = 0; r < rows; r += kSquare) {
+    for (std::size_t c = 0; c < columns; c += kSquare) {
+      for (std::size_t i = r; i < std::min(rows, r + kSquare); ++i)
+        for (std::size_t k = c; k < std::min(columns, c + kSquare); ++k)
+          to[k * rows + i] = from[i * columns + k];
+    }
+  }
+}
+
+/// Whether the permutation exchanges the last two axes and nothing else: it transposes matrices.
+bool transposes_matrices(std::span<const std::int64_t> perm);
+
 /// Returns the elements of a tensor of shape `shape` after that transpose, row by row. Precondition:
 /// is_permutation.
 template <class T>
 std::vector<T> permuted(const std::vector<T>& values, std::span<const std::int64_t> shape,
                         std::span<const std::int64_t> perm) {
+  if (std::is_trivially_copyable_v<T> && transposes_matrices(perm)) {
+    std::vector<T> made(values.size());
+    const auto rows = static_cast<std::size_t>(shape[shape.size() - 2]),
+               columns = static_cast<std::size_t>(shape.back());
+    for (std::size_t at = 0; at < values.size(); at += rows * columns)
+      transpose(values.data() + at, rows, columns, made.data() + at);
+    return made;
+  }
   std::vector<T> made;
   made.reserve(values.size());
   StridedIndex index = StridedIndex::permuted(shape, perm);
@@ -54,9 +80,13 @@ std::vector<T> permuted(const std::vector<T>& values, std::span<const std::int64
   return made;
 }
 
-/// Returns the transposed constant: axis i is axis perm[i] of `tensor`. Preconditions: is_permutation,
-/// elements of whole bytes.
+/// Returns the transposed constant: axis i is axis perm[i] of `tensor`. An unread tensor stays unread, and
+/// transposing it back returns the tensor from before, so that no element is moved. Preconditions:
+/// is_permutation, elements of whole bytes.
 Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm);
+
+/// Returns the same where it is how the tensor is stored, so that no element is moved; else nothing.
+std::optional<Tensor> transposed_as_stored(const Tensor& tensor, std::span<const std::int64_t> perm);
 
 /// Returns [columns, rows] of a matrix [rows, columns].
 std::vector<float> transposed(const std::vector<float>& values, std::size_t rows, std::size_t columns);

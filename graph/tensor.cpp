@@ -210,6 +210,15 @@ Tensor Tensor::unread(ElementType type, std::vector<std::int64_t> shape,
   return read_later(type, std::move(shape), std::move(read));
 }
 
+Tensor Tensor::unread_transpose(Origin origin, std::function<std::vector<float>()> read) {
+  std::vector<std::int64_t> shape;
+  for (const std::int64_t axis : origin.perm)
+    shape.push_back(origin.tensor.shape().at(static_cast<std::size_t>(axis)));
+  Tensor made = unread(std::move(shape), std::move(read));
+  made.origin_ = std::make_shared<const Origin>(std::move(origin));
+  return made;
+}
+
 Tensor Tensor::in_parts(ElementType type, std::vector<std::int64_t> shape,
                         std::function<void(std::uint64_t first, std::span<std::byte> to)> read) {
   return read_later(type, std::move(shape), std::move(read));
@@ -321,7 +330,10 @@ Tensor Tensor::reshaped(std::vector<std::int64_t> shape) const {
     throw Error("a tensor of shape " + text_of(shape_) + " cannot have the shape " + text_of(shape));
   }
   Tensor other = *this;
-  if (other.shape_ != shape) other.rows_.reset();
+  if (shape != shape_) {
+    other.rows_.reset();
+    other.origin_ = nullptr;
+  }
   other.shape_ = std::move(shape);
   return other;
 }

@@ -78,6 +78,12 @@ class Tensor {
   /// Copies the bytes [first, first + to.size()), whole elements, into `to`, which is aligned for elements.
   void read(std::uint64_t first, std::span<std::byte> to) const;
 
+  /// The unread tensor of which this one is a transpose: axis i is axis perm[i] of it.
+  struct Origin;
+  /// Makes that transpose of `origin`; `read` returns its elements as unread() says.
+  static Tensor unread_transpose(Origin origin, std::function<std::vector<float>()> read);
+  const Origin* origin() const { return origin_.get(); }  ///< null for all other tensors
+
   /// Whether both tensors share their elements; reads neither.
   bool shares_with(const Tensor& other) const;
 
@@ -104,6 +110,12 @@ class Tensor {
   std::shared_ptr<const std::vector<std::byte>> bytes_;
   std::shared_ptr<Unread> unread_;  ///< instead of bytes_
   std::optional<PackedRows> rows_;  ///< what unread_ decodes
+  std::shared_ptr<const Origin> origin_;
+};
+
+struct Tensor::Origin {
+  Tensor tensor;  ///< has no origin itself
+  std::vector<std::int64_t> perm;
 };
 
 /// Reads a tensor in parts; reads the whole once where the tensor does not give parts.

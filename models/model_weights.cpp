@@ -56,12 +56,8 @@ void ModelWeights::add_floats(graph::Graph& graph, const std::string& name, cons
 void ModelWeights::add_unread(graph::Graph& graph, const std::string& name,
                               std::function<std::vector<float>()> read, const std::vector<size_t>& shape,
                               const Ints& axes) {
-  const Ints sizes(shape.begin(), shape.end());
-  if (!std::ranges::is_sorted(axes)) {
-    read = [read = std::move(read), sizes, axes] { return graph::permuted(read(), sizes, axes); };
-  }
-  const graph::Tensor& constant = graph.initializers[name] = graph::Tensor::unread(
-      std::ranges::is_sorted(axes) ? sizes : graph::permuted_shape(sizes, axes), std::move(read));
+  const graph::Tensor& constant = graph.initializers[name] =
+      graph::transposed(graph::Tensor::unread(Ints(shape.begin(), shape.end()), std::move(read)), axes);
   graph.values[name] = value_of(constant);
 }
 

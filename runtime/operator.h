@@ -125,7 +125,8 @@ struct NodeFacts {
   /// The constant that the kernel holds (OperatorRow::holds) where it is packed; it is null in `constants`
   /// then.
   const graph::QuantizedConstant* packed = nullptr;
-  /// The same of packed weights without codes (Tensor::packed_rows).
+  /// The same of packed weights without codes (Tensor::packed_rows), and of floats that are stored transposed
+  /// (Tensor::origin).
   const graph::Tensor* rows = nullptr;
   /// The constant that the kernel holds where nodes make it as a sparse matrix (graph/sparse_products.h).
   const graph::SparseMatrix* sparse = nullptr;

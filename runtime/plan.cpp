@@ -27,7 +27,8 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
 
-/// The constants that stay packed until a step takes their values, by slot. What it is given must outlive it.
+/// The constants that stay as they are stored until a step takes their values, by slot: packed ones, and
+/// transposes of what was not read yet. What it is given must outlive it.
 class PackedConstants {
  public:
   void add(std::size_t slot, const graph::QuantizedConstant& codes) { codes_.emplace(slot, &codes); }
@@ -57,14 +58,15 @@ void round(std::vector<Array>& made) {
 
 }  // namespace
 
-/// Makes steps of nodes. A packed constant is decoded once a step takes its values.
+/// Makes steps of nodes. A constant that is packed, or stored
+/// transposed, is decoded once a step takes its values.
 class Plan::Builder {
  public:
   Builder(Plan& plan, const Graph& graph, const Substitutes& instead)
       : plan_(plan), graph_(graph), instead_(instead), sparse_(graph, instead) {
     for (const auto& [name, tensor] : graph.initializers) {
       const std::size_t slot = slot_of(name);
-      if (tensor.packed_rows())
+      if (tensor.packed_rows() || tensor.origin())
         packed_.add(slot, tensor);
       else
         plan_.constants_[slot] = Array::of(tensor);

@@ -166,8 +166,7 @@ class Joiner {
       if (is_coded)
         constant->second.axes = *perm;
       else
-        kept->second = Tensor::floats(permuted_shape(kept->second.shape(), *perm),
-                                      permuted(kept->second.to_floats(), kept->second.shape(), *perm));
+        kept->second = transposed(kept->second, *perm);
       move_value(name, value, is_coded ? constant->second.shape() : kept->second.shape());
       renamed[value] = name;
       gone[i] = true;

@@ -67,8 +67,7 @@ std::set<std::string> only_multiplied(const Graph& graph) {
 /// Returns the kept tensor as the file stores it.
 Tensor kept_of(const Source& source) {
   const Tensor& kept = *source.kept;
-  if (source.is_transposed)
-    return Tensor::floats(source.kept_shape(), permuted(kept.to_floats(), kept.shape(), Ints{1, 0}));
+  if (source.is_transposed) return transposed(kept, Ints{1, 0});
   if (!kept.is_unread()) return kept;
   const HeldBytes held = kept.held();
   return {kept.type(), kept.shape(), {held.bytes().begin(), held.bytes().end()}};

@@ -44,8 +44,7 @@ QuantizedConstant with_room_for(const QuantizedConstant& codes, const Tensor& we
   std::size_t row = 0;
   while (row < rows && !lacks(row)) ++row;
   if (row == rows) return codes;
-  std::vector<float> values = weight.to_floats();
-  if (!std::ranges::is_sorted(codes.axes)) values = permuted(values, weight.shape(), inverse(codes.axes));
+  const std::vector<float> values = transposed(weight, inverse(codes.axes)).to_floats();
   std::vector<float> made(values.size());
   decoder.flat_values(0, made);
 

@@ -9,10 +9,9 @@ namespace crumb::ptq {
 WeightRows weight_rows(const graph::Tensor& tensor, graph::MatrixAxes axes) {
   WeightRows rows{.axes = graph::tensor_axes(tensor.shape().size(), axes),
                   .shape = graph::tensor_shape(tensor.shape(), axes),
-                  .values = tensor.to_floats(),
+                  .values = {},
                   .stack_axes = axes.stack};
-  if (!std::ranges::is_sorted(rows.axes))
-    rows.values = graph::permuted(rows.values, tensor.shape(), graph::inverse(rows.axes));
+  rows.values = graph::transposed(tensor, graph::inverse(rows.axes)).to_floats();
   return rows;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/threads/parallel.h"
 #include "graph/sparse_products.h"
+#include "graph/strided_index.h"
 #include "runtime/ops/scratch.h"
 
 namespace crumb::runtime {
@@ -16,24 +17,21 @@ constexpr std::size_t kFewRows = 8;
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
 constexpr std::size_t kTile = 12;                         // whole tiles of every kernel
 
+/// Returns the rows of matrices that are stored so, [..., outputs, terms], while the node takes the transpose.
+std::optional<graph::Tensor> stored_rows(const graph::Tensor& matrices, MatrixOrder order) {
+  if (order == MatrixOrder::kOutputsTerms || matrices.rank() < 2) return std::nullopt;
+  Ints perm(matrices.shape().size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm.back(), perm[perm.size() - 2]);
+  return graph::transposed_as_stored(matrices, perm);
+}
+
 }  // namespace
 
 bool HeldMatrix::keeps_codes(const graph::QuantizedConstant& constant, MatrixOrder order) {
   const std::size_t rank = constant.axes.size(), stack = constant.tensor->encoding.stack_axes;
   const std::size_t output = stack + (order == MatrixOrder::kTermsOutputs ? 1 : 0);
   return rank == stack + 2 && constant.axes == graph::tensor_axes(rank, {output, stack});
-}
-
-void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
-  constexpr std::size_t kSquare = 16;
-  for (std::size_t r = 0; r < rows; r += kSquare) {
-    for (std::size_t c = 0; c < columns; c += kSquare) {
-      for (std::size_t i = r; i < std::min(rows, r + kSquare); ++i) {
-        for (std::size_t k = c; k < std::min(columns, c + kSquare); ++k)
-          made[k * rows + i] = x[i * columns + k];
-      }
-    }
-  }
 }
 
 std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::size_t input,
@@ -62,8 +60,10 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
     made->hold(*values, axes);
   } else if (facts.packed && keeps_codes(*facts.packed, axes)) {
     made->hold(facts.packed->tensor);
-  } else if (facts.rows && keeps_rows(*facts.rows->packed_rows(), axes)) {
+  } else if (facts.rows && facts.rows->packed_rows() && keeps_rows(*facts.rows->packed_rows(), axes)) {
     made->packed_ = facts.rows->packed_rows()->source;
+  } else if (const auto stored = facts.rows ? stored_rows(*facts.rows, axes) : std::nullopt) {
+    made->rows_ = Array::of(*stored);
   } else {
     made->hold(Array::of(facts.packed ? facts.packed->value() : *facts.rows), axes);
   }
@@ -82,7 +82,7 @@ void HeldMatrix::hold(const Array& values, MatrixOrder axes) {
   const float* const from = values.values<float>().data();
   float* const to = rows_.writable<float>().data();
   for (std::size_t at = 0; at < values.size(); at += terms_ * outputs_)
-    turn(from + at, terms_, outputs_, to + at);
+    graph::transpose(from + at, terms_, outputs_, to + at);
 }
 
 void HeldMatrix::hold(const graph::SparseMatrix& sparse, MatrixOrder axes) {

@@ -61,7 +61,4 @@ bool gathers_codes(const graph::Node& node, const graph::QuantizedConstant& cons
 /// The same of packed weights without codes.
 bool gathers_rows(const graph::Node& node, const graph::PackedRows& rows);
 
-/// The matrix [rows, columns] with its axes changed.
-void turn(const float* x, std::size_t rows, std::size_t columns, float* made);
-
 }  // namespace crumb::runtime

@@ -58,10 +58,10 @@ Kernel gather(const NodeFacts& facts) {
     if (gathers_codes(facts.node, *facts.packed)) return gather_packed(*facts.packed);
     held = Array::of(facts.packed->value());
   } else if (facts.rows) {
-    const graph::PackedRows& rows = *facts.rows->packed_rows();
-    if (gathers_rows(facts.node, rows))
+    const graph::PackedRows* const rows = facts.rows->packed_rows();
+    if (rows && gathers_rows(facts.node, *rows))
       return gather_packed(facts.rows->shape(),
-                           [source = rows.source](std::uint64_t first, std::span<float> out) {
+                           [source = rows->source](std::uint64_t first, std::span<float> out) {
                              decode_elements(*source, first, out);
                            });
     held = Array::of(*facts.rows);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/threads/parallel.h"
+#include "graph/strided_index.h"
 #include "runtime/exact/products.h"
 #include "runtime/ops/broadcast.h"
 #include "runtime/ops/families.h"
@@ -62,7 +63,7 @@ struct MatMulWeights {
     if (one.columns == 1) return exact::multiply(one, threads);
     thread_local Scratch scratch;
     float* const rows_of_w = scratch.of(one.terms * one.columns);
-    turn(one.w, one.terms, one.columns, rows_of_w);
+    graph::transpose(one.w, one.terms, one.columns, rows_of_w);
     one.w = rows_of_w;
     exact::multiply(one, threads);
   }
@@ -135,8 +136,8 @@ Kernel gemm(const NodeFacts& facts) {
     float* const out = call.make(0, type, shape).writable<float>().data();
     call.spend({m, n, k});
     std::vector<float> x(turns_a ? a.size() : 0), w(held || turns_b ? 0 : b.size());
-    if (turns_a) turn(a.data(), k, m, x.data());
-    if (!w.empty()) turn(b.data(), k, n, w.data());
+    if (turns_a) graph::transpose(a.data(), k, m, x.data());
+    if (!w.empty()) graph::transpose(b.data(), k, n, w.data());
     const exact::Products product{.rows = m,
                                   .columns = n,
                                   .terms = k,

@@ -5,10 +5,13 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "graph/strided_index.h"
 #include "graph/tensor.h"
 #include "tests/support/block_rows.h"
 #include "tests/support/samples.h"
@@ -91,6 +94,51 @@ TEST_CASE("tensors in parts: any part is that of the whole, and the whole is rea
     CHECK(whole == plain);
     CHECK(std::ranges::equal(whole.bytes(), bytes));
     CHECK(whole.gives_parts());
+  }
+}
+
+TEST_CASE("unread tensors: transposed again and again they are read as they lie, and moved once at most") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::int64_t> shape;
+    for (std::size_t axis = 1 + random() % 4; axis > 0; --axis)
+      shape.push_back(static_cast<std::int64_t>(random() % 20));
+    std::vector<float> values(static_cast<std::size_t>(crumb::graph::count_elements(shape).take()));
+    std::ranges::generate(values, [&] { return static_cast<float>(random() % 1000) - 500.0F; });
+    const auto reads = std::make_shared<int>(0);
+    const Tensor stored = Tensor::unread(shape, [values, reads] {
+      ++*reads;
+      return values;
+    });
+    Tensor unread = stored, plain = Tensor::floats(shape, values);
+    std::vector<std::int64_t> order(shape.size());
+    std::iota(order.begin(), order.end(), 0);
+    const std::vector<std::int64_t> sorted = order;
+    for (std::size_t step = random() % 5; step > 0; --step) {
+      std::vector<std::int64_t> perm = sorted;
+      std::ranges::shuffle(perm, random);
+      unread = transposed(unread, perm);
+      plain = transposed(plain, perm);
+      order = crumb::graph::permuted_shape(order, perm);
+    }
+    REQUIRE(*reads == 0);
+    REQUIRE(unread.shape() == plain.shape());
+    REQUIRE((unread.origin() == nullptr) == (order == sorted));
+    REQUIRE(unread.to_floats() == plain.to_floats());
+    REQUIRE(std::ranges::equal(unread.held().bytes(), plain.bytes()));
+    REQUIRE(*reads == 2);
+    const Tensor back = transposed(unread, crumb::graph::inverse(order));
+    REQUIRE(back.shares_with(stored));
+    const std::optional<Tensor> as_stored =
+        crumb::graph::transposed_as_stored(unread, crumb::graph::inverse(order));
+    REQUIRE(as_stored.has_value() == (order != sorted));
+    REQUIRE((!as_stored || as_stored->shares_with(stored)));
+    if (order != sorted)
+      REQUIRE(!crumb::graph::transposed_as_stored(unread.reshaped({plain.size()}),
+                                                  std::array<std::int64_t, 1>{0}));
+    // What was kept stays the same values.
+    (void)unread.bytes();
+    REQUIRE(transposed(unread, crumb::graph::inverse(order)).to_floats() == values);
   }
 }
 
