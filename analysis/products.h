@@ -10,15 +10,16 @@
 
 namespace crumb::analysis {
 
-/// Which axes of a weight a result sums over: `shape` has as many elements as the weight, its axes split where groups
-/// need it.
+/// Which axes of a weight a result sums over: `shape` has as many elements as the weight, its axes split
+/// where groups need it.
 struct WeightAxes {
   std::vector<std::int64_t> shape;
   std::vector<bool> summed;
 };
 
-/// Of input `weight_at` (0 or 1) of MatMul, Gemm, Conv, ConvTranspose and the channels-last Conv; nothing for other
-/// nodes, and where that input cannot be the weight. Throws Error where the shape is none that the node takes.
+/// Of input `weight_at` (0 or 1) of MatMul, Gemm, Conv, ConvTranspose and the channels-last Conv; nothing for
+/// other nodes, and where that input cannot be the weight. Throws Error where the shape is none that the node
+/// takes.
 std::optional<WeightAxes> weight_axes(const graph::Node& node, std::span<const std::int64_t> weight,
                                       std::size_t weight_at);
 

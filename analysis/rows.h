@@ -17,7 +17,7 @@ class RowOrder {
   std::size_t rows() const { return rows_; }      ///< 0 where there are no elements
   std::size_t length() const { return length_; }  ///< terms of each
 
-  /// Called for each element in order. `place`: its indices.
+  /// Called for each element in order, with its indices.
   using Visit = std::function<void(std::size_t element, std::size_t row, std::size_t term,
                                    std::span<const std::int64_t> place)>;
   void for_each(const Visit& visit) const;

@@ -79,12 +79,12 @@ nlohmann::ordered_json json_of(const GridRow& row);
 /// What json_of gives of a row. Throws Error, which begins with `name`, where the JSON is none.
 GridRow row_of(const nlohmann::json& json, const std::string& name);
 
-/// A head and a line for each row, whose last cell is the seconds; quoted as RFC 4180 has it, numbers in full, empty where
-/// there is none.
+/// A head and a line for each row, whose last cell is the seconds; quoted as RFC 4180 has it, numbers in
+/// full, empty where there is none.
 std::string csv_of(const GridTable& table);
 
-/// A point for each row that has score and cost, a colour for each method, a line through the front, a dashed one for the
-/// float network. The same table gives the same bytes.
+/// A point for each row that has score and cost, a colour for each method, a line through the front, a dashed
+/// one for the float network. The same table gives the same bytes.
 std::string svg_of(const GridTable& table);
 
 }  // namespace crumb::eval

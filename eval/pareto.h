@@ -11,7 +11,8 @@ struct CostAndScore {
   double score = 0;  ///< more is better
 };
 
-/// Whether each is on the front; of equal points all are. One whose cost or score is NaN is not, and keeps none away.
+/// Whether each is on the front; of equal points all are. One whose cost or score is NaN is not, and keeps
+/// none away.
 std::vector<bool> pareto_front(std::span<const CostAndScore> points);
 
 }  // namespace crumb::eval

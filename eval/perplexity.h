@@ -1,14 +1,18 @@
-// How well a language model predicts a text: perplexity, and how far its predictions are from another model's.
+// How well a language model predicts a text: perplexity, and how far its predictions are from another
+// model's.
 //
-// The text's tokens are cut into windows of `context`, which begin every `stride` tokens; each window is run by itself. A
-// target is a token that is predicted from those before it in its window: "all" scores every target, "half" those of the
-// window's second half (the last context - context / 2 - 1, llama.cpp's way), both only those that no window before has
-// scored. Tokens behind the last whole window are left out. With a first token (a model that wants its texts to begin with
-// one), it stands in each window in the first token's position.
+// The text's tokens are cut into windows of `context`, which begin every `stride` tokens; each window is run
+// by itself. A target is a token that is predicted from those before it in its window: "all" scores every
+// target, "half" those of the window's second half (the last context - context / 2 - 1, llama.cpp's way),
+// both only those that no window before has scored. Tokens behind the last whole window are left out. With a
+// first token (a model that wants its texts to begin with one), it stands in each window in the first token's
+// position.
 //
 //   nll         -log softmax(logits)[target], in float64
-//   perplexity  exp(mean nll); its standard error is that of the mean (sample deviation / sqrt(n)) times the perplexity
-//   KL          of a target, the sum over the vocabulary of p log(p / q), p being the baseline's probabilities, in nats
+//   perplexity  exp(mean nll); its standard error is that of the mean (sample deviation / sqrt(n)) times the
+//               perplexity
+//   KL          of a target, the sum over the vocabulary of p log(p / q), p being the baseline's
+//               probabilities, in nats
 //
 // Windows that overlap make targets depend on each other, so the error is an underestimate then.
 #pragma once
@@ -64,9 +68,10 @@ struct Perplexity {
   std::optional<Divergence> against;
 };
 
-/// Of each model in turn, window by window, so that the baseline is run once for all of them. Memory: 32 bytes a target and
-/// model beside a window's and what the sources have. Throws Error(kUsage) where the text is shorter than a window or the
-/// options make no sense; Error where a logit is NaN, and where models have not as many logits as the baseline.
+/// Of each model in turn, window by window, so that the baseline is run once for all of them. Memory: 32
+/// bytes a target and model beside a window's and what the sources have. Throws Error(kUsage) where the text
+/// is shorter than a window or the options make no sense; Error where a logit is NaN, and where models have
+/// not as many logits as the baseline.
 std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
                                            std::span<LogitsSource* const> models, LogitsSource* baseline,
                                            const PerplexityOptions& options);

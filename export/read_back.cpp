@@ -122,8 +122,8 @@ struct Elements {
   std::vector<float> values;
 };
 
-/// Whether the elements are the same, perhaps with the axes in another order, or with the rows of a matrix in another:
-/// what goes into a dense layer may be laid out with its channels last.
+/// Whether the elements are the same, perhaps with the axes in another order, or with the rows of a matrix in
+/// another: what goes into a dense layer may be laid out with its channels last.
 bool same_elements(const Elements& a, const Elements& b) {
   if (a.values.size() != b.values.size()) return false;
   const auto same_floats = [](const std::vector<float>& x, const std::vector<float>& y) {
@@ -143,7 +143,8 @@ bool same_elements(const Elements& a, const Elements& b) {
   return false;
 }
 
-/// Whether two quantizers are the same node over the same constants, which is said without looking at large ones.
+/// Whether two quantizers are the same node over the same constants, which is said without looking at large
+/// ones.
 bool is_same_definition(const Graph& before, const Node& a, const Graph& after, const Node& b) {
   if (a.op != b.op || a.attributes != b.attributes || a.inputs.size() != b.inputs.size()) return false;
   for (std::size_t i = 0; i < a.inputs.size(); ++i) {

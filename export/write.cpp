@@ -83,8 +83,8 @@ Graph prepared(const Graph& graph, const WriteOptions& options) {
   return graph::fold_known(std::move(lowered));
 }
 
-/// In the least operator set that can say all, among those that brought types for quantized tensors. Throws what
-/// to_qcdq() says of the first where there is none.
+/// In the least operator set that can say all, among those that brought types for quantized tensors. Throws
+/// what to_qcdq() says of the first where there is none.
 Graph least_qcdq(const Graph& source, QcdqOptions options, QcdqReport& report) {
   constexpr auto kLater = std::to_array<std::int64_t>({19, 21, 23, 25});
   Result<Graph> first = find_qcdq(source, options, report);

@@ -1,8 +1,8 @@
 // A quantized network as a file for other tools.
 //
-// The file holds the integers that were meant: weights as (code - zero point) * scale, which rounding to nearest
-// turns into the same codes again. After writing, the file is read back and every quantizer's integers are compared
-// with what was meant; a difference is an Error, and no file is left.
+// The file holds the integers that were meant: weights as (code - zero point) * scale, which rounding to
+// nearest turns into the same codes again. After writing, the file is read back and every quantizer's
+// integers are compared with what was meant; a difference is an Error, and no file is left.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ std::string_view name_of(Form form);
 Form form_named(std::string_view name);
 
 struct WriteOptions {
-  Profile profile = Profile::kQonnx;  ///< kQonnx form: whose rules are kept, beside the portable ones
+  Profile profile = Profile::kQonnx;  ///< kQonnx: the rules to keep in addition to the portable ones
   std::int64_t opset = 0;             ///< 0: 13, or the least that the operators need
   /// Of inputs. Sizes that stay open become 1 in QONNX, which needs static shapes; elsewhere they stay open.
   std::map<std::string, std::vector<std::int64_t>> shapes;
@@ -53,7 +53,8 @@ struct WriteReport {
   std::vector<std::string> notes;            ///< what a person should know: where ties can differ, ...
 };
 
-/// Throws Error that names the nodes that the form or profile cannot say, or cannot say without changing numbers.
+/// Throws Error that names the nodes that the form or profile cannot say, or cannot say without changing
+/// numbers.
 WriteReport write(const graph::Graph& graph, Form form, const std::filesystem::path& path,
                   const WriteOptions& options = {});
 

@@ -64,7 +64,8 @@ class BertBuilder {
     return build_.layer_norm(name + "LayerNorm", sum, width, config_.layer_norm_eps);
   }
 
-  /// 1 for tokens and 0 for padding as floats, and what is added to the scores: 0, and the least number there is.
+  /// 1 for tokens and 0 for padding as floats, and what is added to the scores: 0, and the least number there
+  /// is.
   void mask() {
     mask_ = build_.node("Cast", "attention_mask.float", {"attention_mask"},
                         {{"to", static_cast<std::int64_t>(graph::ElementType::kFloat)}});

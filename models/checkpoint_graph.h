@@ -1,11 +1,11 @@
 // The network of a checkpoint as a graph: what config.json says, with the tensors that the checkpoint holds.
 //
-// Known are encoders of the BERT family (Devlin et al. 2018), with the sentence-transformers modules behind them, and
-// decoders of the Llama kind (models/decoder.h). An encoder's inputs are input_ids, attention_mask and token_type_ids, int64
-// [batch, sequence], both sizes open; its outputs last_hidden_state, float32 [batch, sequence, hidden_size], and where the
-// checkpoint has a modules.json sentence_embedding, float32 [batch, width]; operator set 17. Weights have the checkpoint's
-// names, and nodes those of its layers; matrices of linear layers have the axes [in, out] that MatMul wants. Quantized
-// tensors stay codes.
+// Known are encoders of the BERT family (Devlin et al. 2018), with the sentence-transformers modules behind
+// them, and decoders of the Llama kind (models/decoder.h). An encoder's inputs are input_ids, attention_mask
+// and token_type_ids, int64 [batch, sequence], both sizes open; its outputs last_hidden_state, float32
+// [batch, sequence, hidden_size], and where the checkpoint has a modules.json sentence_embedding, float32
+// [batch, width]; operator set 17. Weights have the checkpoint's names, and nodes those of its layers;
+// matrices of linear layers have the axes [in, out] that MatMul wants. Quantized tensors stay codes.
 #pragma once
 
 #include <filesystem>
@@ -29,9 +29,9 @@ struct CheckpointGraph {
 /// graph.
 bool is_checkpoint(const std::filesystem::path& path);
 
-/// Each tensor is read once. Throws Error, which begins with `name`: an architecture that is not known (the known ones
-/// are named), a tensor that is missing or of another shape than config.json says, damaged bytes, a checkpoint that
-/// another tool quantized.
+/// Each tensor is read once. Throws Error, which begins with `name`: an architecture that is not known (the
+/// known ones are named), a tensor that is missing or of another shape than config.json says, damaged bytes,
+/// a checkpoint that another tool quantized.
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name);
 
 /// The same with large weights in floats left where they are, and read whenever somebody asks for them

@@ -69,7 +69,8 @@ std::set<std::string> own_inputs(const graph::Graph& graph) {
   return {graph.inputs.begin(), end};
 }
 
-/// Constants and tensors of floats that a value is made of; nothing where it is what the network's inputs make of them.
+/// Constants and tensors of floats that a value is made of; nothing where it is what the network's inputs
+/// make of them.
 std::vector<std::string> made_of(const graph::Graph& graph, const graph::Links& links,
                                  const std::set<std::string>& inputs, const std::string& value) {
   std::vector<std::string> made, open = {value};

@@ -1,5 +1,5 @@
-// A checkpoint with the gains of its norms in the matrices behind them (graph/passes/fold_norms.h): the same network, off
-// whatever grid its weights lay on. Tensors are read one at a time; the gains alone are kept.
+// A checkpoint with the gains of its norms in the matrices behind them (graph/passes/fold_norms.h): the same
+// network, off whatever grid its weights lay on. Tensors are read one at a time; the gains alone are kept.
 #pragma once
 
 #include <cstddef>
@@ -22,22 +22,23 @@ class FoldedNorms {
  public:
   using Sink = std::function<void(std::span<const std::byte>)>;
 
-  /// The source must outlive it. Of F16 and BF16 matrices it reads those that change, to see what type holds them. Throws
-  /// Error, whose message begins with `name`, as graph_of_checkpoint does.
+  /// The source must outlive it. Of F16 and BF16 matrices it reads those that change, to see what type holds
+  /// them. Throws Error, whose message begins with `name`, as graph_of_checkpoint does.
   FoldedNorms(const TensorSource& source, const std::string& name, int threads = 0);
 
   /// One for each norm.
   const std::vector<graph::PassRemark>& remarks() const { return remarks_; }
 
-  /// The type of a tensor that changes: its own, F16 or BF16, where that holds every new value, else F32. Nothing for those
-  /// that stay.
+  /// The type of a tensor that changes: its own, F16 or BF16, where that holds every new value, else F32.
+  /// Nothing for those that stay.
   std::optional<DType> changes(std::string_view name) const;
 
-  /// The new bytes of a tensor that changes, piece by piece. Throws Error: damaged bytes; products that float32 does not
-  /// hold (graph::holds_product).
+  /// The new bytes of a tensor that changes, piece by piece. Throws Error: damaged bytes; products that
+  /// float32 does not hold (graph::holds_product).
   void read(std::string_view name, const Sink& sink) const;
 
-  /// Whether a tensor's new type is wider than the published one, so that a configuration that names that has to change.
+  /// Whether a tensor's new type is wider than the published one, so that a configuration that names that has
+  /// to change.
   bool is_wider() const { return is_wider_; }
 
  private:

@@ -37,8 +37,8 @@ class LayerBuilder {
                        const std::vector<std::string>& outputs,
                        const std::map<std::string, graph::Attribute>& attributes = {});
 
-  /// Constants that are no weights, buffers of the graph (graph/buffers.h): equal ones are one, whatever they were to be
-  /// called.
+  /// Constants that are no weights, buffers of the graph (graph/buffers.h): equal ones are one, whatever they
+  /// were to be called.
   std::string floats(const std::string& wish, float value);
   std::string scalar(const std::string& wish, std::int64_t value);
   std::string ints(const std::string& wish, const std::vector<std::int64_t>& values);

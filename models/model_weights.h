@@ -21,16 +21,17 @@ class ModelWeights {
 
   bool has(const std::string& name) const { return source_.has(name); }
 
-  /// A file beside the tensors, or nothing if there is none. Throws Error where its bytes are damaged.
+  /// The text of a file of the checkpoint; nothing where there is no such file. Throws Error where its bytes
+  /// are damaged.
   std::optional<std::string> text(const std::string& path) const { return source_.file(path); }
 
   /// As WeightSource says it.
   std::string why_unconfigured() const { return source_.why_unconfigured(); }
 
-  /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32, which stays where it
-  /// is where it is large and the source can read it later. `axes`: axis i
-  /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
-  /// or its shape is not `shape`. A second time it does nothing.
+  /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32,
+  /// which stays where it is where it is large and the source can read it later. `axes`: axis i
+  /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it
+  /// is missing or its shape is not `shape`. A second time it does nothing.
   /// Precondition: the axes are the same then.
   virtual void add(graph::Graph& graph, const std::string& name, const std::vector<size_t>& shape,
                    const std::vector<std::int64_t>& axes);

@@ -1,4 +1,5 @@
-// What follows the transformer in a sentence-transformers model (formats/checkpoint/sentence_modules.h), as nodes.
+// What follows the transformer in a sentence-transformers model (formats/checkpoint/sentence_modules.h), as
+// nodes.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,9 @@ struct TokenStates {
   std::string tokens;  ///< the same as int64
 };
 
-/// Adds the output sentence_embedding, [batch, width]; nothing without modules.json. Padding stands behind the tokens
-/// or before them, but for the pooling mode cls, which takes the first place. Throws Error as SentenceModules::read
-/// and ModelWeights::add do.
+/// Adds the output sentence_embedding, [batch, width]; nothing without modules.json. Padding stands behind
+/// the tokens or before them, but for the pooling mode cls, which takes the first place. Throws Error as
+/// SentenceModules::read and ModelWeights::add do.
 void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hidden_size);
 
 }  // namespace crumb::models

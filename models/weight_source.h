@@ -1,5 +1,5 @@
-// The one seam between a network and its weights: tensors and text files by the checkpoint's own names, wherever they
-// lie. What is behind a tensor (float32, packed codes) is not the network's business.
+// The one seam between a network and its weights: tensors and text files by the checkpoint's own names,
+// wherever they lie. What is behind a tensor (float32, packed codes) is not the network's business.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,8 @@ class WeightSource {
   virtual std::vector<std::string> names() const = 0;
   virtual bool has(std::string_view name) const = 0;
 
-  /// Of a tensor that the source has. These three throw Error, which names it, where it is missing or damaged.
+  /// Of a tensor that the source has. These three throw Error, which names it, where it is missing or
+  /// damaged.
   virtual std::vector<size_t> shape(std::string_view name) const = 0;
 
   /// float32 values, dequantized where it is quantized, row-major.
@@ -35,23 +36,24 @@ class WeightSource {
   /// Its codes in memory of their own; nothing where it is not quantized.
   virtual std::optional<QuantizedTensor> codes(std::string_view name) const = 0;
 
-  /// The text of a file beside the tensors ("config.json", "1_Pooling/config.json"); nothing if there is none.
+  /// The text of a file of the checkpoint ("config.json", "1_Pooling/config.json"); nothing where there is no
+  /// such file.
   virtual std::optional<std::string> file(std::string_view relative_path) const = 0;
 
-  /// Why there is no configuration, where there is none and the file says what it is of: "the architecture is 'mamba', which
-  /// Crumb does not know". Empty otherwise.
+  /// Why there is no configuration, where there is none and the file says what it is of: "the architecture is
+  /// 'mamba', which Crumb does not know". Empty otherwise.
   virtual std::string why_unconfigured() const { return ""; }
 
   /// What this is, for messages: "folder 'all-MiniLM-L6-v2'", "file 'minilm.crumb'".
   virtual std::string describe() const = 0;
 };
 
-/// A Hugging Face folder, any other checkpoint or a packed file. Throws Error, which names it: what is wrong, and which
-/// other tool quantized it.
+/// A Hugging Face folder, any other checkpoint or a packed file. Throws Error, which names it: what is wrong,
+/// and which other tool quantized it.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 
-/// The same of what is open, for callers who say in front of an Error whose it is: messages begin with what is wrong.
-/// The source must outlive it.
+/// The same of what is open, for callers who say in front of an Error whose it is: messages begin with what
+/// is wrong. The source must outlive it.
 std::unique_ptr<WeightSource> weights_of(const TensorSource& source);
 
 /// The same of what stays open as long as any of its weights is to be read (WeightSource::later).

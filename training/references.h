@@ -1,5 +1,5 @@
-// What a table of training compares quantized networks with: the float network, the same trained on for as long as they
-// were, and what needs no training.
+// What a table of training compares quantized networks with: the float network, the same trained on for as
+// long as they were, and what needs no training.
 #pragma once
 
 #include <optional>

@@ -157,7 +157,8 @@ Json write_float(const TrainRun& run, const RunFolder& folder, const TrainOutcom
   return report;
 }
 
-/// Why no QONNX file can hold the network; "" where one can, or where a profile needs one, so that writing it says why not.
+/// Why no QONNX file can hold the network; "" where one can, or where a profile needs one, so that writing it
+/// says why not.
 std::string why_not_qonnx(const graph::Graph& graph, const std::string& profile) {
   std::string unsaid = graph::constants_without_quantizer(graph);
   if (!unsaid.empty() || !profile.empty()) return unsaid;

@@ -1,4 +1,5 @@
-// One training run into its folder: the trainer trains, this keeps what has to be kept and writes the results.
+// One training run into its folder: the trainer trains, this keeps what has to be kept and writes the
+// results.
 #pragma once
 
 #include <atomic>
@@ -13,9 +14,9 @@ namespace crumb::training {
 
 struct TrainRun {
   tasks::TrainRequest request;
-  std::filesystem::path folder;  ///< is made where there is none
+  std::filesystem::path folder;  ///< made where it does not exist
   int keep_every = 0;            ///< steps between two states; 0: five seconds
-  bool restart = false;          ///< an unfinished run that lies there is dropped
+  bool restart = false;          ///< whether an unfinished run in the folder is dropped
   bool shares_float = false;     ///< with other runs of this process
   std::string profile;           ///< what shall take the network; "": nobody in particular
   std::function<void(const tasks::TrainProgress&)> progress;
@@ -23,10 +24,11 @@ struct TrainRun {
 
 /// Trains, writes the run's folder, and gives what stands in report.json.
 ///
-/// Writes model.crumb, model.onnx, float.safetensors, log.jsonl and, last, report.json into the folder, and goes on
-/// from the state that an unfinished run of the same request kept there (checkpoint.state). The certificates of both
-/// models are recomputed from the files. Of a request for the float network alone: float.onnx, calibration.npy, valid.npy,
-/// labels.npy, log.jsonl and report.json. Throws what Trainer::train does, and Error where a certificate is wrong.
+/// Writes model.crumb, model.onnx, float.safetensors, log.jsonl and, last, report.json into the folder, and
+/// goes on from the state that an unfinished run of the same request kept there (checkpoint.state). The
+/// certificates of both models are recomputed from the files. Of a request for the float network alone:
+/// float.onnx, calibration.npy, valid.npy, labels.npy, log.jsonl and report.json. Throws what Trainer::train
+/// does, and Error where a certificate is wrong.
 Json train_into(const TrainRun& run, tasks::Trainer& trainer);
 
 /// The report that a finished run of the same request left in the folder; null where there is none.

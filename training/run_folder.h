@@ -22,8 +22,9 @@ std::filesystem::path report_in(const std::filesystem::path& folder);
 
 class RunFolder {
  public:
-  /// Makes it where there is none; with `restart` the state of an unfinished run is dropped. One run at a time `writes` into it, of
-  /// several processes one. Throws Error where it cannot be made, or another run writes.
+  /// Makes it where there is none; with `restart` the state of an unfinished run is dropped. One run at a
+  /// time `writes` into it, of several processes one. Throws Error where it cannot be made, or another run
+  /// writes.
   RunFolder(std::filesystem::path folder, bool restart, bool writes = true);
   /// Takes it away again where it was made, an exception ends the run, and nothing came into it.
   ~RunFolder();

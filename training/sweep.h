@@ -34,8 +34,8 @@ struct SweepGrid {
 /// "accumulator", "bits", "prune-bits", "formats".
 std::vector<std::string_view> sweep_names();
 
-/// `base`: what the runs share; its recipe says what the sweep does not vary. Throws usage Error where there is no such
-/// sweep.
+/// `base`: what the runs share; its recipe says what the sweep does not vary. Throws usage Error where there
+/// is no such sweep.
 SweepGrid grid_of(std::string_view sweep, const tasks::TrainRequest& base, int seeds);
 
 /// What executing a network costs, of its report's "pruning".
@@ -64,10 +64,10 @@ struct GridProgress {
   const Json* report = nullptr;       ///< its own
 };
 
-/// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and gives the
-/// reports in the order of the points. Where every point has a report, nothing is asked for a trainer. `progress` is told
-/// before the first point and after each, one call at a time. The first point that throws ends it, when those that run
-/// beside it are done.
+/// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and
+/// gives the reports in the order of the points. Where every point has a report, nothing is asked for a
+/// trainer. `progress` is told before the first point and after each, one call at a time. The first point
+/// that throws ends it, when those that run beside it are done.
 std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads,
                            const std::function<tasks::Trainer&()>& open_trainer,
                            const std::function<void(const GridProgress&)>& progress);

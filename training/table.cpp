@@ -29,7 +29,7 @@ std::string cost_text(const SweepCell& cell) {
   return fixed(cell.cost->bops, 0) + " (" + fixed(100 * cell.cost->sparsity, 1) + " %)";
 }
 
-/// A row for each place on the axis, a column for each series.
+/// A row for each x, a column for each series.
 template <class F>
 std::vector<std::vector<std::string>> matrix_of(const SweepTable& table, F text) {
   const auto series = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.series; });

@@ -6,8 +6,8 @@
 
 namespace crumb::training {
 
-/// {"budget", "unit", "limit", "used", "layers": [{"name", "weights", "bits", "learned"}]}; "learned" is null where the
-/// width was given.
+/// {"budget", "unit", "limit", "used", "layers": [{"name", "weights", "bits", "learned"}]}; "learned" is null
+/// where the width was given.
 Json widths_json(const qat::LearnedWidths& widths);
 
 }  // namespace crumb::training

@@ -1,4 +1,4 @@
-// Certificates made, and held against the codes and input types of a graph.
+// Makes accumulator certificates, and checks them against the codes and input types of a graph.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace crumb::analysis {
 
-/// What is found of one layer.
+/// The result for one layer.
 struct AccumulatorRow {
   std::string name, op;
   std::string operands;                ///< ProductLayer::operands
-  std::optional<IntegerRange> input;   ///< less the zero point, in units of its grid
-  std::optional<IntegerRange> weight;  ///< the same of a weight that is computed
-  bool assumed = false;                ///< the ranges rest on what is said of the graph's inputs
-  std::optional<double> input_step;    ///< what one of the input's units is; nothing where it varies
+  std::optional<IntegerRange> input;   ///< minus the zero point, in units of its grid
+  std::optional<IntegerRange> weight;  ///< the same for a weight that is computed
+  bool assumed = false;                ///< whether the ranges rest on what is said about the graph's inputs
+  std::optional<double> input_step;    ///< the value of one unit of the input; nothing where it varies
   std::string reason;                  ///< why the layer is not covered; "" where it is
   std::optional<int> bits_needed;      ///< of each register; nothing where the layer is not covered
   std::optional<int> bits_certified;
@@ -31,8 +31,8 @@ struct AccumulatorRow {
 };
 
 struct AccumulatorReport {
-  /// Products of integers, those that are not covered among them; not those of float weights, unless they have a
-  /// certificate.
+  /// Products of integers, including those that are not covered. Products of float weights only where they
+  /// have a certificate.
   std::vector<AccumulatorRow> layers;
   std::vector<std::string>
       failures;                  ///< each names its layer, and channel, tile and numbers where there are any
@@ -41,18 +41,19 @@ struct AccumulatorReport {
 
 struct AccumulatorCheck {
   GivenRanges ranges;
-  /// Every constrained layer must fit so many bits; where no layer has a certificate, every layer must, and one that is
-  /// not covered does not.
+  /// Every constrained layer must fit this many bits. Where no layer has a certificate, every layer must, and
+  /// a layer that is not covered does not.
   std::optional<int> bits;
 };
 
-/// Recomputes every layer's worst sums. Failures: what the graph says of its values and the range rules contradict
-/// (qonnx/contradictions.h); certificates that the codes, the bias or the range of the input do not bear out, that
-/// cannot be read, or that name no layer; layers that need more than `bits`, or that are not covered though they count,
-/// those of float weights too. Throws Error as ProductLayers does.
+/// Recomputes every layer's worst sums. Failures are: contradictions between what the graph says about its
+/// values and the range rules (graph/facts/contradictions.h); certificates that the codes, the bias or the
+/// range of the input do not confirm, that cannot be read, or that name no layer; layers that need more than
+/// `bits`, or that are not covered though they count, including those of float weights. Throws Error as
+/// ProductLayers does.
 AccumulatorReport check_accumulators(const graph::Graph& graph, const AccumulatorCheck& check = {});
 
-/// What is to be certified of a layer; its sums, input range and bias are found.
+/// What a layer's certificate is to say; its sums, input range and bias are found.
 struct CertificateWish {
   graph::AccumulatorMethod method = graph::AccumulatorMethod::kNone;
   int bits = 32;
@@ -61,9 +62,9 @@ struct CertificateWish {
   bool constrained = true;
 };
 
-/// The graph with certificates on these layers, by the names of their nodes. Throws Error that names the layer where
-/// there is none of that name, where its weights or input are no integers of known range, and, with the channel, where
-/// a sum does not fit the bits.
+/// The graph with certificates on these layers, by the names of their nodes. Throws Error, which names the
+/// layer, where no layer has that name, where its weights or input are not integers of known range, and, with
+/// the channel, where a sum does not fit the bits.
 graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateWish>& wishes,
                                const GivenRanges& ranges = {});
 

@@ -1,4 +1,4 @@
-// Numbers in a shape, row-major, and what changes of layout make of them. Internal to analysis/accumulator.
+// Numbers with a shape, row-major, and changes of their layout. Internal to analysis/accumulator.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct LaidOut {
   std::vector<T> values;
 
   std::size_t rank() const { return shape.size(); }
-  /// Of the last axis 1, of the one before it 2.
+  /// The size of an axis counted from the end: 1 for the last one, 2 for the one before.
   std::int64_t from_end(std::size_t axis) const { return shape[rank() - axis]; }
 };
 
@@ -36,7 +36,7 @@ LaidOut<T> permuted(const LaidOut<T>& x, std::span<const std::int64_t> perm) {
   return {graph::permuted_shape(x.shape, perm), graph::permuted(x.values, x.shape, perm)};
 }
 
-/// With this axis moved there.
+/// With this axis moved to another index.
 template <class T>
 LaidOut<T> moved(const LaidOut<T>& x, std::size_t from, std::size_t to) {
   Sizes order;
@@ -47,13 +47,14 @@ LaidOut<T> moved(const LaidOut<T>& x, std::size_t from, std::size_t to) {
   return permuted(x, order);
 }
 
-/// Every matrix the other way round. Precondition: two axes or more.
+/// Transposes every matrix. Precondition: two axes or more.
 template <class T>
 LaidOut<T> transposed(const LaidOut<T>& x) {
   return moved(x, x.rank() - 2, x.rank() - 1);
 }
 
-/// Repeated along axes of size 1, and along new ones before. Throws Error where it does not broadcast to the shape.
+/// Repeats elements along axes of size 1, and along new axes before them. Throws Error where the numbers do
+/// not broadcast to the shape.
 template <class T>
 LaidOut<T> spread(const LaidOut<T>& x, const Sizes& shape) {
   auto index = graph::StridedIndex::broadcast(shape, x.shape);
@@ -66,14 +67,14 @@ LaidOut<T> spread(const LaidOut<T>& x, const Sizes& shape) {
   return made;
 }
 
-/// Without that axis, counted from the end, from 1. Precondition: it is there, and 1.
+/// Without the axis, counted from the end, from 1. Precondition: its size is 1.
 template <class T>
 LaidOut<T> without_axis(LaidOut<T> x, std::size_t from_end) {
   x.shape.erase(x.shape.end() - static_cast<std::ptrdiff_t>(from_end));
   return x;
 }
 
-/// 0, 1, 2, ... in a shape.
+/// 0, 1, 2, ... with this shape.
 Integers counted(Sizes shape);
 
 }  // namespace crumb::analysis

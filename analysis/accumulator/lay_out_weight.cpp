@@ -24,8 +24,8 @@ std::uint32_t phase_of(const ProductLayer& layer, std::span<const std::int64_t> 
   return static_cast<std::uint32_t>(phase);
 }
 
-/// Axes as ProductLayer::weight_shape has them: channels first, and no transB. Nothing where they are so, or where the node
-/// takes no weight of this rank.
+/// Axes as ProductLayer::weight_shape has them: channels first, and no transB. Nothing where they are so, or
+/// where the node takes no weight of this rank.
 std::optional<Ints> canonical_order(const graph::Node& node, std::size_t at, std::size_t rank) {
   Ints order(rank);
   std::iota(order.begin(), order.end(), 0);

@@ -1,4 +1,4 @@
-// A constant weight as the rows of its product. Internal to analysis/accumulator.
+// Arranges a constant weight as the rows of its product. Internal to analysis/accumulator.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace crumb::analysis {
 
-/// Fills in what `layer` says about its weight, operand `at` (0 or 1) of a node with this rule. Why it has no rows; "" where
-/// it has. Throws Error where the node is not sound.
+/// Fills in the members of `layer` about its weight, operand `at` (0 or 1) of a node with this rule. Returns
+/// why the weight has no rows; "" where it has. Throws Error where the node is not sound.
 std::string lay_out_weight(const graph::Node& node, const graph::ProductRule& rule, std::size_t at,
                            WeightCodes weight, ProductLayer& layer);
 

@@ -263,8 +263,8 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
   layer.scale.assign(layer.channels, b.scale.value_or(1));
 }
 
-/// What is added to a product by the node itself, or, where it is a constant on the channels, by the Add that alone
-/// takes its result; "" where nothing is.
+/// What is added to a product by the node itself, or, where it is a constant on the channels, by the Add that
+/// alone takes its result; "" where nothing is.
 std::string ProductLayers::Data::bias_of(const Product& product, const ProductLayer& layer) const {
   const graph::Node& node = node_of(product);
   const std::string value = added_to(product);
@@ -272,8 +272,8 @@ std::string ProductLayers::Data::bias_of(const Product& product, const ProductLa
   return value.empty() || is_own || lies_on_channels(node, value, layer) ? value : std::string();
 }
 
-/// The node's own bias, or what added_behind() says. What is added behind an alpha is added to other numbers than the sums, be it one
-/// node or, as QONNX has it, three: "".
+/// The node's own bias, or what added_behind() says. What is added behind an alpha is added to other numbers
+/// than the sums, be it one node or, as QONNX has it, three: "".
 std::string ProductLayers::Data::added_to(const Product& product) const {
   const graph::Node& node = node_of(product);
   if (node.float_or("alpha", 1) != 1) return {};
@@ -295,7 +295,7 @@ std::string ProductLayers::Data::added_behind(const Product& product) const {
   return constants.is_constant(other) ? other : std::string();
 }
 
-/// Whether a constant beside a result has one number for each channel, or one for all.
+/// Whether a constant that is added to a result has one number for each channel, or one for all.
 bool ProductLayers::Data::lies_on_channels(const graph::Node& node, const std::string& bias,
                                            const ProductLayer& layer) const {
   const auto constant = constants.find(bias);

@@ -17,15 +17,15 @@
 
 namespace crumb::analysis {
 
-/// Ranges of inputs of the graph that neither their type nor an annotation tells.
+/// Ranges of inputs of the graph that neither their type nor an annotation says.
 using GivenRanges = std::map<std::string, IntegerRange>;
 
-/// The same for infer_data_types. Throws usage Error for a name that is no input of the graph.
+/// The same ranges for infer_data_types. Throws usage Error for a name that is not an input of the graph.
 graph::InputRanges as_numbers(const graph::Graph& graph, const GivenRanges& given);
 
-/// A product of a node (product_operators.h). What a result is: the sum over a row's terms of code * input, times
-/// unit * input_unit and both scales, and a bias. Where the weight is a constant it is rows of integers; where it is
-/// computed, like the input, a term can be anything that two ranges make.
+/// A product of a node (product_operators.h). What a result is: the sum over a row's terms of code * input,
+/// times unit * input_unit and both scales, and a bias. Where the weight is a constant it is rows of
+/// integers; where it is computed, like the input, a term can be anything that two ranges make.
 struct ProductLayer {
   enum class Kind : std::uint8_t { kMatrix, kConvolution, kTransposed };
 
@@ -37,8 +37,8 @@ struct ProductLayer {
   std::size_t weight_at = 1;  ///< which operand of the rule the weight is: a (0) or b (1)
   bool weight_first = false;  ///< the weight is the matrix on the left
 
-  /// Matrices: the operand's own axes (a Gemm's weight as it would be without transB); Conv: [M, C/group, kernel...],
-  /// channels-last too; ConvTranspose: [groups, inputs of one, outputs of one, kernel...].
+  /// Matrices: the operand's own axes (a Gemm's weight as it would be without transB); Conv: [M, C/group,
+  /// kernel...], channels-last too; ConvTranspose: [groups, inputs of one, outputs of one, kernel...].
   std::vector<std::int64_t> weight_shape;
   std::vector<std::int64_t> strides, dilations;  ///< kTransposed
   std::int64_t groups = 1;
@@ -47,8 +47,8 @@ struct ProductLayer {
               length = 0;  ///< where the weight is computed one channel stands for all that are alike
   std::vector<std::int64_t>
       codes;  ///< [channels, length]; the terms in the order of weight_shape's summed axes
-  /// As many as codes, or none: which of its row's sums a term belongs to. Terms of different scales are added up
-  /// apart, and so are the taps of a strided ConvTranspose that never meet in one result.
+  /// As many as codes, or none: which of its row's sums a term belongs to. Terms of different scales are
+  /// added up apart, and so are the taps of a strided ConvTranspose that never meet in one result.
   std::vector<std::uint32_t> part;
   bool one_scale = true;      ///< in each row
   std::vector<double> scale;  ///< of each channel, where one_scale
@@ -73,17 +73,18 @@ struct ProductLayer {
 
   graph::BiasPlace bias = graph::BiasPlace::kNone;
   std::vector<std::int64_t> bias_codes;  ///< of each channel, in units of the sum; kInside only
-  /// kInside only: what the Add behind the product makes, where that adds the bias; "" where the node itself does.
+  /// kInside only: what the Add behind the product makes, where that adds the bias; "" where the node itself
+  /// does.
   std::string bias_sum;
 
-  /// The register that each of a channel's terms goes to, numbered as the terms meet them: parts, cut every `tile`
-  /// terms (0: not).
+  /// The register that each of a channel's terms goes to, numbered as the terms meet them: parts, cut every
+  /// `tile` terms (0: not).
   std::vector<std::uint32_t> registers(std::size_t channel, std::size_t tile) const;
   /// What each of a channel's registers starts with: a bias that lies inside, in the first of each part.
   std::vector<std::int64_t> starts(std::size_t channel, std::size_t tile) const;
 
-  /// Of every channel and register, a bias that lies inside included: no claim takes a term out of a layer's sums.
-  /// Nothing where a sum does not fit 64 bits.
+  /// Of every channel and register, a bias that lies inside included: no claim takes a term out of a layer's
+  /// sums. Nothing where a sum does not fit 64 bits.
   std::optional<std::vector<graph::ChannelSums>> worst_sums(IntegerRange input, std::size_t tile) const;
   /// Of the inputs that there are. Precondition: input_range.
   std::optional<std::vector<graph::ChannelSums>> worst_sums(std::size_t tile) const;
@@ -98,15 +99,15 @@ struct ProductLayer {
 
 class ProductLayers {
  public:
-  /// Shapes may be open. Throws Error where an annotation, a quantizer or a node is not sound, and where `given` names
-  /// no input.
+  /// Shapes may be open. Throws Error where an annotation, a quantizer or a node is not sound, and where
+  /// `given` names no input.
   explicit ProductLayers(const graph::Graph& graph, const GivenRanges& given = {});
   ~ProductLayers();
   ProductLayers(const ProductLayers&) = delete;
   ProductLayers& operator=(const ProductLayers&) = delete;
 
-  /// Products in the order of the nodes, those of float weights too, and nodes of operators that are not known. Products
-  /// of constants alone are none.
+  /// Products in the order of the nodes, those of float weights too, and nodes of operators that are not
+  /// known. Products of constants alone are none.
   std::size_t size() const;
   const graph::Node& node(std::size_t i) const;
   /// Whether one operand is a constant: then it is the weight, whether or not it has codes.

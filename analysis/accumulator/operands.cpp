@@ -90,8 +90,8 @@ std::string OperandReader::changed_by(const std::string& value) const {
   return {};
 }
 
-/// Whether the scale is computed, and yet one for all terms of a sum over the last axis: of a quantizer right before,
-/// one number for each run along it.
+/// Whether the scale is computed, and yet one for all terms of a sum over the last axis: of a quantizer right
+/// before, one number for each run along it.
 bool OperandReader::is_of_tokens(const std::string& value) const {
   const std::size_t producer = links_.producer(value);
   if (producer == graph::Links::kNone || !is_quantizer(graph_.nodes[producer])) return false;

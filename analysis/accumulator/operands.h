@@ -13,8 +13,9 @@ namespace crumb::analysis {
 
 /// Of a value that is computed, its zero point taken off, in units of its grid.
 struct OperandRange {
-  /// Each holds for all terms of a sum at once. More than one where zero points are computed, or several: their least and
-  /// their greatest, between which no sum goes further (its worst sums are convex in the zero point).
+  /// Each holds for all terms of a sum at once. More than one where zero points are computed, or several:
+  /// their least and their greatest, between which no sum goes further (its worst sums are convex in the zero
+  /// point).
   std::vector<IntegerRange> cases;
   double unit = 1;
   std::optional<double> scale;  ///< nothing where each token has one that is computed
@@ -31,12 +32,13 @@ class OperandReader {
   OperandReader(const graph::Graph& graph, const graph::ConstantValues& constants,
                 const std::map<std::string, graph::ValueType>& types, const graph::Links& links);
 
-  /// `zero`: the value that is its zero point, or "". `by_token`: a scale for each run along the last axis will do,
-  /// since that is summed over. `is_integer`: it is whole numbers by its type where nothing tells more.
+  /// `zero`: the value that is its zero point, or "". `by_token`: a scale for each run along the last axis
+  /// will do, since that is summed over. `is_integer`: it is whole numbers by its type where nothing tells
+  /// more.
   OperandRange find(const std::string& value, const std::string& zero, bool by_token, bool is_integer) const;
 
-  /// The node between a quantizer and the value whose rule made the range what it is, in words; "" where the quantizer,
-  /// or the graph's input, has it already.
+  /// The node between a quantizer and the value whose rule made the range what it is, in words; "" where the
+  /// quantizer, or the graph's input, has it already.
   std::string changed_by(const std::string& value) const;
 
  private:

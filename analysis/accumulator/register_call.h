@@ -1,4 +1,5 @@
-// What run_in_registers is given, and the products by the layouts of their operands. Internal to analysis/accumulator.
+// The arguments of run_in_registers, and its products by the layouts of their operands. Internal to
+// analysis/accumulator.
 #pragma once
 
 #include <string>
@@ -18,33 +19,34 @@ struct RegisterCall {
   bool has(std::size_t input) const {
     return input < inputs.size() && inputs[input].type() != graph::ElementType::kUnknown;
   }
-  /// Throws Error where it is left out.
+  /// Throws Error where the input is left out.
   const graph::Tensor& in(std::size_t input) const;
 
-  /// Which of the rule's operands the layer's input is: 0 or 1.
+  /// The index of the rule's operand that is the layer's input: 0 or 1.
   std::size_t input_at() const { return 1 - layer.weight_at(); }
   std::size_t place_of(std::size_t operand) const { return operand == 0 ? rule().a : rule().b; }
-  /// The integers of an operand, less their zero point, of its shape. `is_weight`: of a weight that is computed.
+  /// The integers of an operand, minus their zero point, in its shape. `is_weight`: the operand is a computed
+  /// weight.
   Integers codes_of(std::size_t operand, bool is_weight) const;
 
   /// Throws Error with the node's name before the text.
   [[noreturn]] void fail(const std::string& text) const;
 };
 
-/// What registers hold, and what makes values of it: broadcasts to them.
+/// The values of registers, and their scales, which broadcast to them.
 struct RegisterSums {
   Integers sums;
   LaidOut<double> scale;
 };
 
-/// Of a weight that is computed there is one scale.
+/// The one scale of a computed weight.
 LaidOut<double> one_scale_of(const SimulatedLayer& layer);
 
-/// MatMul, Gemm and their integer and bitwise kin.
+/// MatMul, Gemm and their integer and bitwise variants.
 RegisterSums multiply_in_registers(const RegisterCall& call);
 /// Einsum of two operands.
 RegisterSums contract_in_registers(const RegisterCall& call);
-/// [N, channels, places...], channels-last too.
+/// [N, channels, positions...], or channels last.
 RegisterSums convolve_in_registers(const RegisterCall& call);
 
 /// Every element as a number. Throws Error for texts and complex numbers.

@@ -1,6 +1,6 @@
-// Whole graphs with some of their products in simulated registers: cli/run/runtime_registers.h has one on the
-// runtime, libtorch/engine.h one on ATen. What they put in place of the products' kernels is
-// run_in_registers.h in both.
+// Runs whole graphs with some of their products in simulated registers: cli/run/runtime_registers.h has such
+// an engine on the runtime, libtorch/engine.h one on ATen. Both replace the products' kernels by
+// run_in_registers.h.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ class RegisterEngine {
  public:
   virtual ~RegisterEngine() = default;
 
-  /// As Engine::prepare, with these of the graph's products in registers. A run throws Error where one
-  /// overflows under kCheck: names layer, channel, sum and width. The value behind a product with a bias
-  /// inside has that bias.
+  /// As Engine::prepare, with these products of the graph in registers. Under kCheck a run throws Error where
+  /// a register overflows, which names layer, channel, sum and width. Where a bias is inside of a product,
+  /// the value behind the product includes it.
   virtual std::unique_ptr<graph::Executable> prepare(graph::Graph graph,
                                                      const AccumulatorSimulation& simulation) const = 0;
 };

@@ -13,7 +13,8 @@ namespace {
 using graph::ElementType;
 using graph::Tensor;
 
-/// Integers as a type stores them: the lowest bits of each, as two's complement wraps around. Precondition: whole bytes.
+/// Integers as a type stores them: the lowest bits of each, as two's complement wraps around. Precondition:
+/// whole bytes.
 Tensor tensor_of(ElementType type, const Integers& from) {
   const std::size_t bytes = graph::info(type).bits / 8;
   std::vector<std::byte> stored(from.values.size() * bytes);
@@ -62,8 +63,8 @@ Integers whole_numbers(const Tensor& tensor) {
   return made;
 }
 
-/// A zero point beside a matrix operand: one number, one for each row of the left operand or column of the right, or
-/// whatever broadcasts. Beside a convolution's: one number, or one for each channel, axis 1 of x and 0 of the weight.
+/// A zero point of a matrix operand: one number, one for each row of the left operand or column of the right,
+/// or a tensor that broadcasts.
 Integers zero_beside(const RegisterCall& call, std::size_t operand, const Integers& codes) {
   const std::size_t at = operand == 0 ? call.rule().a_zero : call.rule().b_zero;
   const Tensor& zero = call.in(at);
@@ -81,7 +82,8 @@ Integers zero_beside(const RegisterCall& call, std::size_t operand, const Intege
   return spread(made, codes.shape);
 }
 
-/// A bias in the shape of the result: a matrix product's broadcasts, a convolution's is one number for each channel.
+/// A bias in the shape of the result: a matrix product's broadcasts, a convolution's is one number for each
+/// channel.
 template <class T>
 LaidOut<T> bias_beside(const RegisterCall& call, std::vector<T> values, const Sizes& shape) {
   LaidOut<T> bias{call.in(call.rule().bias).shape(), std::move(values)};

@@ -32,7 +32,7 @@ Ints place_of(std::size_t index, std::span<const std::int64_t> sizes) {
 
 }  // namespace
 
-/// For a place of the result, the inputs under the kernel's taps.
+/// For an output position, the inputs under the kernel's taps.
 class SimulatedLayer::Windows {
  public:
   Windows(const SimulatedLayer& layer, const WindowSteps& steps)

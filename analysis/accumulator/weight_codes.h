@@ -14,25 +14,26 @@ namespace crumb::analysis {
 /// Why float weights have no codes.
 inline constexpr const char* kNoWeightQuantizer = "no quantizer makes its weights";
 
-/// value = code * unit * scale[group]. The unit is 1 for integers less their zero point, half a step for grids that lie
-/// between the integers (binary counts as integers -1 and 1), the smallest subnormal for minifloats.
+/// value = code * unit * scale[group]. The unit is 1 for integers minus their zero point, half a step for
+/// grids between the integers (binary counts as integers -1 and 1), the smallest subnormal for minifloats.
 struct WeightCodes {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> codes;   ///< row-major
-  std::vector<std::uint32_t> group;  ///< which scale each has; empty: all the first
+  std::vector<std::uint32_t> group;  ///< the index of each code's scale; empty: the first one for all
   std::vector<double> scale;
   double unit = 1;
 };
 
-/// A graph's constants, ready to be asked for their codes.
+/// Finds the codes of a graph's constants.
 class WeightReader {
  public:
-  /// `lifted`: with constants that are kept as codes. `lowered`: the same without, shapes inferred. All outlive this.
+  /// `lifted`: the graph with packed constants. `lowered`: the same graph without them, shapes inferred. All
+  /// outlive this.
   WeightReader(const graph::Graph& lifted, const graph::Graph& lowered,
                const graph::ConstantValues& constants, const std::map<std::string, graph::ValueType>& types);
 
-  /// Of a constant: one that is kept as codes; what a quantizer makes; whole numbers by type; one of these times
-  /// positive constants, reshaped or transposed. A Failure says why it has none.
+  /// The codes of a constant: a packed one, a quantizer's output, whole numbers by type, or one of these
+  /// times positive constants, reshaped or transposed. A Failure says why it has none.
   Result<WeightCodes> find(const std::string& value) const;
 
  private:

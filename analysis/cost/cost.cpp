@@ -19,7 +19,8 @@ using Types = std::map<std::string, graph::ValueType>;
 
 constexpr double kMostLevel = 9007199254740992;  // 2^53
 
-/// A weight's codes as rows of terms that one register adds up; nothing where those of a row have several scales.
+/// A weight's codes as rows of terms that one register adds up; nothing where those of a row have several
+/// scales.
 std::optional<std::vector<std::int64_t>> rows_of_one_scale(const WeightCodes& weight, const RowOrder& order) {
   std::vector<std::int64_t> rows(weight.codes.size());
   std::vector<double> scales(weight.group.empty() ? 0 : order.rows());
@@ -188,8 +189,8 @@ class Counter {
     return zeros;
   }
 
-  /// What all of the node's products fit in, where each has bounds; by shapes that follow from the graph's inputs, whatever
-  /// the file states.
+  /// What all of the node's products fit in, where each has bounds; by shapes that follow from the graph's
+  /// inputs, whatever the file states.
   std::optional<AccumulatorBounds> accumulator_of(const graph::Node& node, bool first) const {
     std::optional<std::vector<Product>> products;
     try {

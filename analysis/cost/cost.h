@@ -1,5 +1,5 @@
-// What a network costs: multiplications, bit operations, bits of weights and results, accumulators. From shapes and
-// weights alone; nothing is executed.
+// What a network costs: multiplications, bit operations, bits of weights and results, accumulators. From
+// shapes and weights alone; nothing is executed.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,9 @@
 
 namespace crumb::analysis {
 
-/// One layer's bounds on the width of a signed accumulator, from the least to the most that is known. Of minifloats it is a fixed-point
-/// register, whose last bit is worth the product of both smallest subnormals: every sum is exact there.
+/// One layer's bounds on the width of a signed accumulator, from the least to the most that is known. Of
+/// minifloats it is a fixed-point register, whose last bit is worth the product of both smallest subnormals:
+/// every sum is exact there.
 struct AccumulatorBounds {
   int by_types = 0;               ///< by length, width of the inputs and width of the weights
   std::optional<int> by_weights;  ///< by the largest l1 norm of an output's weights
@@ -24,8 +25,8 @@ struct AccumulatorBounds {
 
 struct Amounts {
   double macs = 0;
-  /// Multiplications times the bits of both operands, by qonnx's rules: what its InferDataTypes does not see through
-  /// counts 32 bits.
+  /// Multiplications times the bits of both operands, by qonnx's rules: what its InferDataTypes does not see
+  /// through counts 32 bits.
   double bops_qonnx = 0;
   /// macs * [(1 - pruned) * a * w + a + w + log2(length)], with the bits that inputs (a) and weights (w) have
   /// ("Ps and Qs", arXiv:2102.11289, eq. 8).
@@ -55,9 +56,10 @@ struct GraphCost {
   std::set<std::string> not_counted;  ///< operators whose work is more than none, and not known here
 };
 
-/// The graph's shapes are static (bind_shapes). Exact types and accumulators follow from the graph's inputs; of types and
-/// shapes that the file states inside, multiplications and results take the shapes that do not follow, and `bops_qonnx`
-/// what qonnx believes. Throws Error, which names node and value, where a shape that counts is not known.
+/// The graph's shapes are static (bind_shapes). Exact types and accumulators follow from the graph's inputs;
+/// of types and shapes that the file states inside, multiplications and results take the shapes that do not
+/// follow, and `bops_qonnx` what qonnx believes. Throws Error, which names node and value, where a shape that
+/// counts is not known.
 GraphCost cost_of(const graph::Graph& graph);
 
 }  // namespace crumb::analysis

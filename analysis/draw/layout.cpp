@@ -11,7 +11,7 @@ constexpr double kBetween = 24, kBetweenLayers = 26, kThin = 6;
 constexpr int kSweeps = 12, kMoves = 40;
 constexpr std::size_t kMostBends = 200000;
 
-/// An item, or the place where an edge crosses a layer.
+/// An item, or the point where an edge crosses a layer.
 struct Knot {
   double width = 0, height = 0, x = 0, weight = 1;  // x: its middle
   std::size_t layer = 0, order = 0;
@@ -164,8 +164,8 @@ class LayeredLayout {
     number();
   }
 
-  /// The middles nearest to `wish`, weighed, that keep order and distance: a regression on rising values, in which
-  /// neighbours that would overlap are pooled.
+  /// The middles nearest to `wish`, weighed, that keep order and distance: a regression on rising values, in
+  /// which neighbours that would overlap are pooled.
   void settle(const std::vector<std::size_t>& layer, const std::vector<double>& wish) {
     struct Pool {
       double sum, weight;
@@ -196,8 +196,8 @@ class LayeredLayout {
 
   bool is_bend(std::size_t knot) const { return knot >= items_.size(); }
 
-  /// Every knot goes to the middle of its neighbours, again and again; lines between bends pull most, so that they
-  /// are straight.
+  /// Every knot goes to the middle of its neighbours, again and again; lines between bends pull most, so that
+  /// they are straight.
   void place() {
     for (const auto& layer : layers_) settle(layer, std::vector<double>(layer.size(), 0));
     std::vector<double> wish;
@@ -268,7 +268,7 @@ class LayeredLayout {
       for (auto* sides : {&leaving[item], &entering[item]}) {
         std::ranges::sort(*sides);
         auto& into = sides == &leaving[item] ? start : end;
-        // Lines that share their way share a place.
+        // Lines with the same way share a position.
         const auto next_knot = [&](std::size_t edge) {
           return sides == &leaving[item] ? chains_[edge][1] : chains_[edge][chains_[edge].size() - 2];
         };

@@ -26,8 +26,8 @@ struct Layout {
 };
 
 /// Items never overlap, and keep a distance. The same input gives the same layout. Takes time and memory in
-/// proportion to items and edges, and to the layers that edges cross, up to a limit beyond which long edges are
-/// drawn straight.
+/// proportion to items and edges, and to the layers that edges cross, up to a limit beyond which long edges
+/// are drawn straight.
 Layout lay_out(const std::vector<LayoutItem>& items, const std::vector<LayoutEdge>& edges);
 
 }  // namespace crumb::analysis

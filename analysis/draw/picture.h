@@ -1,7 +1,7 @@
 // What a drawing of a graph shows: boxes of operators, and wires between them.
 //
-// Constants are lines in the boxes that use them, quantizers are labels on wires, and operators that follow each
-// other without a branch share a box. Arithmetic on shapes is left out.
+// Constants are lines in the boxes that use them, quantizers are labels on wires, and operators that follow
+// each other without a branch share a box. Arithmetic on shapes is left out.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@
 
 namespace crumb::analysis {
 
-/// Layers from top to bottom, quantizers as coloured lines with their bits, a legend. Whatever the graph's names
-/// hold is text in it. The same picture gives the same bytes.
+/// Layers from top to bottom, quantizers as coloured lines with their bits, a legend. Whatever the graph's
+/// names hold is text in it. The same picture gives the same bytes.
 std::string draw_svg(const Picture& picture, const std::string& title);
 
 /// The boxes and labels of that drawing, and the lines between them.

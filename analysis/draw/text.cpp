@@ -56,7 +56,7 @@ class TextDrawing {
     const char* sign;
   };
 
-  /// A row of all lanes that are open, with `marks` in place of some, and text behind them.
+  /// A row of all open lanes, with `marks` instead of some, and text behind them.
   void row(const std::vector<Mark>& marks, const std::string& text,
            std::optional<std::pair<std::size_t, std::size_t>> bar = {}) {
     std::size_t width = lanes_.size();

@@ -1,4 +1,4 @@
-// A graph as lines of text: boxes below each other, wires as lanes beside them.
+// Draws a graph as lines of text: boxes below each other, wires as lanes next to them.
 #pragma once
 
 #include <string>

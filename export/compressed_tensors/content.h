@@ -17,8 +17,9 @@ namespace crumb::exporting::compressed_tensors {
 
 class Content final : public FolderContent {
  public:
-  /// Plans it: every tensor's form and the configuration. Throws Error that names the tensors that have no form, their specs
-  /// and the nearest specs; that the file holds no Hugging Face model. `file` must outlive it.
+  /// Plans it: every tensor's form and the configuration. Throws Error that names the tensors that have no
+  /// form, their specs and the nearest specs; that the file holds no Hugging Face model. `file` must outlive
+  /// it.
   Content(const CrumbFile& file, bool allow_approximate);
 
   std::vector<TensorDescription> tensors() const override;

@@ -18,7 +18,7 @@ bool has_byte_scales(const Scheme& scheme) {
   return scheme.format.starts_with("mxfp") || scheme.format.starts_with("nvfp4");
 }
 
-/// What is stored for the codes [col, col + codes.size()) of a row, in their place.
+/// What is stored for the codes [col, col + codes.size()) of a row; overwrites them.
 void recode(const RowDecoder& decoder, const QuantizedView& tensor, const StoredForm& form, std::uint64_t row,
             std::uint64_t col, std::span<std::uint8_t> codes) {
   const Encoding& encoding = tensor.encoding;

@@ -1,4 +1,5 @@
-// The parts of a layer in the layouts of compressed-tensors (formats/checkpoint/quantized/quantized_matrix.h).
+// The parts of a layer in the layouts of compressed-tensors
+// (formats/checkpoint/quantized/quantized_matrix.h).
 #pragma once
 
 #include <functional>

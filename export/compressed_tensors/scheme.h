@@ -1,17 +1,19 @@
-// How a quantized tensor is said in the words of compressed-tensors, so that its library computes the same float32 values.
+// Describes a quantized tensor in the terms of compressed-tensors, so that its library computes the same
+// float32 values.
 //
-//   integers, half-integers, binary, ternary   pack-quantized (embeddings: int-quantized, one byte a code), scales in F32:
-//              q * scale with q = code - zero point, of half-integers twice the value, at half the scale. Where there are
-//              zero points, or codes without a sign, q takes a bit more: transformers does not load packed zero points
-//              (compressed-tensors 0.20 makes their parameters in another shape)
+//   integers, half-integers, binary, ternary   pack-quantized (embeddings: int-quantized, one byte a code),
+//              scales in F32: q * scale with q = code - zero point; for half-integers twice the value, at
+//              half the scale. Where there are zero points, or unsigned codes, q takes a bit more:
+//              transformers does not load packed zero points (compressed-tensors 0.20 makes their parameters
+//              in another shape)
 //   integers of 8 bits with zero points   int-quantized, zero points in I8
 //   e4m3fn     float-quantized
 //   mxfp4, mxfp6_e2m3, mxfp8_e4m3   mxfp4-pack-, mxfp6-pack-, mxfp8-quantized
-//   nvfp4      nvfp4-pack-quantized, which computes (code * (block scale / global)) in float32, rounded to bfloat16: the
-//              same values where the tensor's scale is a power of two
+//   nvfp4      nvfp4-pack-quantized, which computes (code * (block scale / global)) in float32, rounded to
+//              bfloat16: the same values where the tensor's scale is a power of two
 //
-// What else there is (palettes, nf4, other minifloats, zero points that are floats or minima, groups that do not divide a
-// row) has no form there.
+// Everything else (palettes, nf4, other minifloats, zero points that are floats or minima, groups that do not
+// divide a row) has no form there.
 #pragma once
 
 #include <array>
@@ -50,8 +52,8 @@ struct StoredForm {
   bool is_approximate = false;
 };
 
-/// A Failure says why there is no form, and names the nearest spec that has one. `allow_approximate`: a form whose values
-/// are nearly the same (nvfp4) will do. Preconditions: tensor.encoding; two axes.
+/// A Failure says why there is no form, and names the nearest spec that has one. `allow_approximate`: a form
+/// whose values are nearly the same (nvfp4) will do. Preconditions: tensor.encoding; two axes.
 Result<StoredForm> stored_form(const PackedTensor& tensor, float tensor_scale, bool is_embedding,
                                bool allow_approximate);
 

@@ -1,4 +1,5 @@
-// A packed file, a GGUF file, or a folder that another tool quantized, as floats and the files of a Hugging Face folder.
+// A packed file, a GGUF file, or a folder that another tool quantized, as floats and the files of a Hugging
+// Face folder.
 #pragma once
 
 #include <cstdint>

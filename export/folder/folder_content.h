@@ -1,5 +1,5 @@
-// What a model's folder is made of, wherever it comes from: tensors that are written piece by piece, and the files beside
-// them.
+// What a model's folder is made of, wherever it comes from: tensors that are written piece by piece, and the
+// files beside them.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +21,8 @@ class FolderContent {
 
   virtual std::vector<TensorDescription> tensors() const = 0;
 
-  /// A tensor's bytes, as tensors() describes it, piece by piece. `scratch` is a folder that can be written to (quant/
-  /// packed_stream.h says what for). Throws Error on damaged bytes.
+  /// A tensor's bytes, as tensors() describes it, piece by piece. `scratch` is a folder that can be written
+  /// to (quant/ packed_stream.h says what for). Throws Error on damaged bytes.
   virtual void read_tensor(std::string_view name, const std::filesystem::path& scratch, int threads,
                            const Sink& sink) const = 0;
 

@@ -12,8 +12,8 @@ namespace crumb::exporting {
 
 class MergedSource final : public FolderContent {
  public:
-  /// Updates are added in their order, in double, and the sum is rounded once to float32. The source must outlive it. Throws
-  /// Error, naming the module, where the model has no such matrix or it has another shape.
+  /// Updates are added in their order, in double, and the sum is rounded once to float32. The source must
+  /// outlive it. Throws Error, naming the module, where the model has no such matrix or it has another shape.
   MergedSource(const FloatSource& source, const std::vector<Adapter>& adapters);
 
   /// Without the matrices of adapters that lie in the file. Matrices with updates are F32.

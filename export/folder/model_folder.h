@@ -1,5 +1,6 @@
-// Writing a model's folder: safetensors files of a limited size with an index, and the files that make it complete. One
-// tensor's piece is in memory at a time. The index comes last: without it a folder of several tensor files is not complete.
+// Writing a model's folder: safetensors files of a limited size with an index, and the files that make it
+// complete. One tensor's piece is in memory at a time. The index comes last: without it a folder of several
+// tensor files is not complete.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +37,11 @@ struct FolderReport {
 /// What a run of this description would write, without a look at bytes.
 FolderReport plan_folder(const FolderContent& content, const FolderOptions& options);
 
-/// Writes the folder, which appears whole or not at all (base/files/new_folder.h). One that exists may hold nothing but what an
-/// earlier run with the same metadata wrote there: tensor files of the same names that say so themselves, and other files
-/// that would not change; it stays as it is until the new one replaces it. Throws Error: on a folder that holds other things or an
-/// input, on files of the model that would pose as tensor files, on damaged bytes, on a disk that is full, on an interruption.
+/// Writes the folder, which appears whole or not at all (base/files/new_folder.h). One that exists may hold
+/// nothing but what an earlier run with the same metadata wrote there: tensor files of the same names that
+/// say so themselves, and other files that would not change; it stays as it is until the new one replaces it.
+/// Throws Error: on a folder that holds other things or an input, on files of the model that would pose as
+/// tensor files, on damaged bytes, on a disk that is full, on an interruption.
 FolderReport write_folder(const FolderContent& content, const std::filesystem::path& folder,
                           const FolderOptions& options);
 

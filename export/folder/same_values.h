@@ -15,8 +15,8 @@ struct ValueDifference {
   std::string tensor;       ///< the first with such
 };
 
-/// Compares every tensor of `meant` with that of its name in the folder, as float32, bit by bit; a few megabytes of each are
-/// in memory. Throws Error where one is missing, of another shape, or cannot be read.
+/// Compares every tensor of `meant` with that of its name in the folder, as float32, bit by bit; a few
+/// megabytes of each are in memory. Throws Error where one is missing, of another shape, or cannot be read.
 ValueDifference compare_folder(const TensorSource& meant, const std::filesystem::path& folder,
                                int threads = 0);
 

@@ -27,7 +27,8 @@ std::optional<Json> object_in(const FolderContent& content, const char* path) {
   return json.is_object() ? std::optional(std::move(json)) : std::nullopt;
 }
 
-/// The narrowest type that holds all of the tensors' numbers, as PyTorch calls it; nothing where it has none of such types.
+/// The narrowest type that holds all of the tensors' numbers, as PyTorch calls it; nothing where it has none
+/// of such types.
 std::optional<std::string> type_of(const std::vector<TensorDescription>& tensors) {
   bool f16 = false, bf16 = false, f32 = false, f64 = false;
   for (const TensorDescription& tensor : tensors) {

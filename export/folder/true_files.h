@@ -1,7 +1,7 @@
-// A model's folder whose files say what its tensors are: config.json the type that holds all of them ("dtype", as version 5 of
-// transformers writes it, and "torch_dtype" of version 4), so that a folder loads as the numbers that lie in it;
-// tokenizer_config.json the inputs that the model takes ("model_input_names"), so that what a tokenizer makes can be given to
-// generate().
+// A model's folder whose files say what its tensors are: config.json the type that holds all of them
+// ("dtype", as version 5 of transformers writes it, and "torch_dtype" of version 4), so that a folder loads
+// as the numbers that lie in it; tokenizer_config.json the inputs that the model takes ("model_input_names"),
+// so that what a tokenizer makes can be given to generate().
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ namespace crumb::exporting {
 
 class TrueFiles final : public FolderContent {
  public:
-  /// The content must outlive it. Files that say it already, or do not parse, are as they were, and so is the type of a model
-  /// whose configuration says how it is quantized.
+  /// The content must outlive it. Files that say it already, or do not parse, are as they were, and so is the
+  /// type of a model whose configuration says how it is quantized.
   explicit TrueFiles(const FolderContent& content);
 
   std::vector<TensorDescription> tensors() const override { return content_.tensors(); }

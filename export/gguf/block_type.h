@@ -1,6 +1,6 @@
-// Which type of a GGUF file holds an encoded tensor, code by code: every value is d times a whole number there, so that a
-// grid whose values are multiples of 2^-k goes into whole numbers under the scale s / 2^k, and a group of n times 32 weights
-// into n blocks of one scale.
+// Which type of a GGUF file holds an encoded tensor, code by code: every value is d times a whole number
+// there, so that a grid whose values are multiples of 2^-k goes into whole numbers under the scale s / 2^k,
+// and a group of n times 32 weights into n blocks of one scale.
 //
 //   e2m1, scale=e8m0, groups of 32 n                 MXFP4
 //   e2m1, scale=e4m3, groups of 16 n (nvfp4)         NVFP4, its tensor scale in a tensor of its own
@@ -9,8 +9,8 @@
 //   levels -1 to 1, groups of 256 n                  TQ2_0
 //   levels -1 to 2, groups of 64 n                   Q2_0
 //   levels in [-8, 7], [-16, 15], [-128, 127]        Q4_0, Q5_0, Q8_0
-// A level is what multiplies the scale: (value of the code - zero point) * 2^k. Of several types the smallest is taken.
-// Scales must be float16 numbers (MXFP4 and NVFP4 aside).
+// A level is what multiplies the scale: (value of the code - zero point) * 2^k. Of several types the smallest
+// is taken. Scales must be float16 numbers (MXFP4 and NVFP4 aside).
 #pragma once
 
 #include <array>
@@ -30,14 +30,15 @@ struct BlockType {
   int doublings = 0;  ///< k above
 };
 
-/// A Failure, which ends a sentence about the tensor, says what of the encoding no type holds, and the nearest spec that
-/// one does: "no GGUF type holds nf4; the nearest that one does is int4:group=32".
+/// A Failure, which ends a sentence about the tensor, says what of the encoding no type holds, and the
+/// nearest spec that one does: "no GGUF type holds nf4; the nearest that one does is int4:group=32".
 Result<BlockType> find_block_type(const QuantizedView& tensor);
 
 /// Rows of an encoded tensor as blocks.
 class BlockRows {
  public:
-  /// `name` for messages. The view's bytes must outlive this. Precondition: find_block_type() gave `type` for it.
+  /// `name` for messages. The view's bytes must outlive this. Precondition: find_block_type() gave `type` for
+  /// it.
   BlockRows(const QuantizedView& tensor, const BlockType& type, std::string name);
 
   std::uint64_t row_bytes() const;

@@ -3,10 +3,11 @@
 //   Q4_0 int4:group=32, Q5_0 int5:group=32, Q8_0 int8:group=32: narrow where the least code does not occur
 //   Q4_1, Q5_1   uint4 and uint5 with zero=min
 //   Q1_0         binary:group=128
-//   Q2_0, TQ2_0  int2:group=64 and ternary:group=256, or uint2 with zero points of 1 where a code stands for 2
+//   Q2_0, TQ2_0  int2:group=64 and ternary:group=256, or uint2 with zero points of 1 where a code stands for
+//                2
 //   MXFP4, NVFP4 e2m1 in groups of 32 and 16
-// Scales may be negative (an encoding's "sign": "any" where one is); float tensors stay in their type, and blocks of other
-// types, whose codes have scales of several levels, become float32.
+// Scales may be negative (an encoding's "sign": "any" where one is); float tensors stay in their type, and
+// blocks of other types, whose codes have scales of several levels, become float32.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct PackReport {
   std::vector<std::string> notes;            ///< for people
 };
 
-/// Precondition: `file` is a GGUF file (Checkpoint::kind). Throws Error: scales that are no finite numbers, naming the
-/// tensor; what reading and writing meet. One tensor is in memory at a time.
+/// Precondition: `file` is a GGUF file (Checkpoint::kind). Throws Error: scales that are no finite numbers,
+/// naming the tensor; what reading and writing meet. One tensor is in memory at a time.
 PackReport pack_gguf(const Checkpoint& file, const std::filesystem::path& output);
 
 }  // namespace crumb::exporting

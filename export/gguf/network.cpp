@@ -27,7 +27,8 @@ std::size_t widest_window(const DecoderConfig& config) {
   return widest;
 }
 
-/// The scaling of rotary positions in the file, of full layers where it goes by kinds of them; null where there is none.
+/// The scaling of rotary embeddings in the file, that of full-attention layers where layers differ; null
+/// where there is none.
 NetworkJson scaling_in(const NetworkJson& root) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto found = root.find(key);

@@ -1,4 +1,5 @@
-// What of a decoder's files goes into GGUF's metadata, and whether what came out of a GGUF file is the same decoder.
+// What of a decoder's files goes into GGUF's metadata, and whether what came out of a GGUF file is the same
+// decoder.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -28,8 +29,8 @@ struct GgufNetwork {
 /// Throws Error on what to_gguf.h says of architectures and tokenizers.
 GgufNetwork read_network_for_gguf(const TensorSource& source);
 
-/// Throws Error that says which setting of the decoder GGUF, read back, does not have as it was. Frequencies may differ by
-/// rounding.
+/// Throws Error that says which setting of the decoder GGUF, read back, does not have as it was. Frequencies
+/// may differ by rounding.
 void expect_same_decoder(const DecoderConfig& meant, const DecoderConfig& found);
 
 }  // namespace crumb::exporting

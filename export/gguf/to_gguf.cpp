@@ -202,7 +202,7 @@ class GgufMaker {
     file.release(*file.find(item.source->name)->part(Part::kCodes));
   }
 
-  /// Rows of elements, of a vector one element each where they change places.
+  /// Rows of elements; elements of a vector where they are reordered.
   template <class T, class Append>
   static void put_rows(const Item& item, std::span<const T> elements, const Append& append) {
     if (item.interleaved == 0) return append(elements);

@@ -5,7 +5,7 @@
 
 namespace crumb::exporting::hls4ml {
 
-/// The same for every project: what differs stands in hls4ml_config.json beside it.
+/// The same for every project: hls4ml_config.json has what differs.
 std::string_view build_script();
 
 }  // namespace crumb::exporting::hls4ml

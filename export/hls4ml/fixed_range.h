@@ -28,8 +28,8 @@ FixedRange sum(const FixedRange& a, const FixedRange& b);
 FixedRange negated(const FixedRange& a);
 FixedRange product(const FixedRange& a, const FixedRange& b);
 
-/// "ap_fixed<W,I>" or "ap_ufixed<W,I>", the narrowest that holds the range: W bits, I of them before the point, the sign
-/// among both. I may be negative, or above W.
+/// "ap_fixed<W,I>" or "ap_ufixed<W,I>", the narrowest that holds the range: W bits, I of them before the
+/// point, the sign among both. I may be negative, or above W.
 std::string narrowest_type(const FixedRange& range);
 
 /// The width of that type.

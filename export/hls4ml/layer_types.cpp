@@ -148,7 +148,7 @@ class Typing {
     return next && is_quant(*next);
   }
 
-  /// The Add of a constant behind a layer that hls4ml makes part of it; null where there is none.
+  /// The Add of a constant behind a layer that hls4ml merges into it; null where there is none.
   const Node* fused_add(const Node& node) const {
     const Node* next = sole_consumer(node);
     const bool adds = next && next->is("Add") && next->inputs.size() == 2;
@@ -275,7 +275,8 @@ class Typing {
           exponent_of(product.unit * (product.scale.empty() ? 1 : product.scale[one_scale ? 0 : c])));
       steps.push_back(input && weights[c] ? std::optional(*input + *weights[c]) : std::nullopt);
     }
-    // Scales that are one power of two are the types' own; others hls4ml multiplies by behind the sum of codes.
+    // Scales that are one power of two are the types' own; others hls4ml multiplies by behind the sum of
+    // codes.
     const bool is_fixed_point = one_scale && !steps.empty() && steps[0];
     const int inside = input.value_or(0) + (one_scale && !weights.empty() ? weights[0].value_or(0) : 0);
     const Node* add = node.has_input(2) ? nullptr : fused_add(node);
@@ -316,7 +317,7 @@ class Typing {
                              .bias = range_of(*bias)});
   }
 
-  /// Of each channel; zeros where there is none.
+  /// The bias of each channel; zeros where there is none.
   std::optional<std::vector<double>> bias_of(const Node& node, const Node* add, std::size_t channels) const {
     if (!node.has_input(2) && !add) return std::vector<double>(channels, 0.0);
     const auto values =
@@ -338,7 +339,7 @@ class Typing {
   graph::ConstantValues constants_;
   std::map<std::string, graph::ValueType> types_;
   analysis::ProductLayers products_;
-  std::map<std::string, std::size_t> layers_;  ///< places in products_, by the name of the node
+  std::map<std::string, std::size_t> layers_;  ///< indices into products_, by the name of the node
   std::map<std::string, FixedRange> ranges_;   ///< of values
   std::set<std::string> fused_;                ///< nodes that are part of the layer before
   NetworkTypes found_;

@@ -1,5 +1,5 @@
-// Rules about QONNX's annotations: qonnx's executor rounds annotated tensors and fails where that moves them, and
-// evaluates the texts of layouts and sparsities as Python.
+// Rules about QONNX's annotations: qonnx's executor rounds annotated tensors and fails where that moves them,
+// and evaluates the texts of layouts and sparsities as Python.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -50,7 +50,8 @@ std::optional<Steps> steps_of(const Subject& subject, const Node& node) {
       .low = std::trunc(format.lower()) - *zero, .high = std::trunc(format.upper()) - *zero, .between = 1};
 }
 
-/// Why the outputs of a quantizer with constant parameters are not of the type; empty where they are, or may be.
+/// Why the outputs of a quantizer with constant parameters are not of the type; empty where they are, or may
+/// be.
 std::string fault_of_quantizer(const Subject& subject, const Node& node, const DataType& type) {
   constexpr double kMostTried = 256;  // numbers of one scale; of more, both ends and the first ones
   if (type.kind() == DataType::Kind::kFloat) return "";
@@ -99,8 +100,8 @@ std::string fault_of(const Subject& subject, const std::string& name, const std:
                              "; expected an integer type on integers only";
 }
 
-/// What is wrong with annotations, by the names of values: by the quantizer or constant behind one, and by the ranges
-/// that follow from the whole graph.
+/// What is wrong with annotations, by the names of values: by the quantizer or constant behind one, and by
+/// the ranges that follow from the whole graph.
 struct Fault {
   std::string what;
   bool fixable = true;  ///< an annotation, which can be dropped

@@ -1,4 +1,5 @@
-// The checks and fixes that the table in rules.cpp names, by the file that holds them. Internal to export/lint.
+// The checks and fixes that the table in rules.cpp names, by the file that holds them. Internal to
+// export/lint.
 #pragma once
 
 #include "export/lint/subject.h"

@@ -1,4 +1,5 @@
-// What FINN's converter makes of a quantizer of an activation, and thresholds in the file where that is something else.
+// What FINN's converter makes of a quantizer of an activation, and thresholds in the file where that is
+// something else.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +11,7 @@
 namespace crumb::exporting::checks {
 namespace {
 
-/// The value next to zero of which the two make different codes; nothing where there is none.
+/// The value next to zero for which the two give different codes; nothing where there is none.
 std::optional<float> told_apart(const Thresholds& ours, std::optional<int> exponent) {
   const Thresholds theirs = finn_thresholds(ours);
   std::optional<float> nearest;
@@ -34,7 +35,8 @@ double code_of(const Thresholds& thresholds, std::size_t row, float value) {
   return thresholds.low + static_cast<double>(std::upper_bound(first, last, value) - first);
 }
 
-/// Zero points, signs and rounding modes that FINN refuses, or of which it takes no notice: those of rules of their own.
+/// Zero points, signs and rounding modes that FINN refuses, or of which it takes no notice: those of rules of
+/// their own.
 bool is_for_other_rules(const Subject& subject, const Node& node) {
   const Node* source = subject.source(node, kData);
   const bool is_signed = node.int_or("signed", 1) != 0, is_behind_relu = source && source->is("Relu");
@@ -95,8 +97,8 @@ std::string type_of(const Thresholds& thresholds) {
   return (is_signed ? "INT" : "UINT") + std::to_string(bits);
 }
 
-/// The quantizer becomes a MultiThreshold and a Mul by its scale. A Relu before it goes where codes begin with 0: zero has
-/// that one, so that no threshold lies at or below it.
+/// The quantizer becomes a MultiThreshold and a Mul by its scale. A Relu before it goes where codes begin
+/// with 0: zero has that one, so that no threshold lies at or below it.
 void write(Graph& graph, const Links& links, std::size_t i, const Thresholds& thresholds) {
   const Node quantizer = graph.nodes[i];
   const std::string output = quantizer.outputs[0];

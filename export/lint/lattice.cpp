@@ -17,7 +17,8 @@ bool is_one_of(const Node& node, std::initializer_list<const char*> names) {
   return std::ranges::any_of(names, [&](const char* name) { return node.op == name; });
 }
 
-/// What every number is a multiple of; zeros alone are multiples of anything, here of one. Nothing where one is not finite.
+/// What every number is a multiple of; zeros alone are multiples of anything, here of one. Nothing where one
+/// is not finite.
 Exponent common(const std::vector<float>& numbers) {
   Exponent all;
   for (const float number : numbers) {

@@ -1,5 +1,6 @@
-// Rules of the tools that take QONNX and QCDQ files, each checked by itself: a file that keeps them all is taken,
-// and means there what it means here. Breaking one is silent, or is noticed late, in most of those tools.
+// Rules of the tools that take QONNX and QCDQ files, each checked by itself: a file that keeps them all is
+// taken, and means there what it means here. Breaking one is silent, or is noticed late, in most of those
+// tools.
 //
 // A rule is one row of rules(): printing, documentation and tests derive from it.
 #pragma once

@@ -22,8 +22,8 @@ std::string fault_of_name(const std::string& name) {
 
 constexpr std::string_view kReserved = "input";  // of layers, by hls4ml
 
-/// What an input's variable cannot be called in the C++ that hls4ml writes: words of the language, its own types, the
-/// project.
+/// What an input's variable cannot be called in the C++ that hls4ml writes: words of the language, its own
+/// types, the project.
 constexpr auto kTaken = std::to_array<std::string_view>(
     {"alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
      "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
@@ -48,8 +48,8 @@ bool is_word(std::string_view name) {
 
 enum class Named { kNode, kInput, kConstant };
 
-/// Why hls4ml, which makes variables of inputs, types of nodes and layers of all three, cannot take the name; empty where
-/// it can.
+/// Why hls4ml, which makes variables of inputs, types of nodes and layers of all three, cannot take the name;
+/// empty where it can.
 std::string fault_for_hls4ml(const std::string& name, Named what) {
   if (name == kReserved) return "its name is one that hls4ml reserves";
   if (what == Named::kConstant) {

@@ -1,5 +1,5 @@
-// Rules about values that a node may leave out, and how files say so: qonnx executes every node by itself, takes each input
-// and output by its name, and gives constants as inputs.
+// Rules about values that a node may leave out, and how files say so: qonnx executes every node by itself,
+// takes each input and output by its name, and gives constants as inputs.
 #include <algorithm>
 
 #include "export/lint/checks.h"
@@ -18,7 +18,8 @@ std::vector<std::size_t> empty_inputs(const Graph& graph, const Node& node) {
   return found;
 }
 
-/// Before operator set 13 a Resize by sizes must have scales, too, and none of them: that cannot be said to qonnx.
+/// Before operator set 13 a Resize by sizes must have scales, too, and none of them: that cannot be said to
+/// qonnx.
 bool has_both(const Graph& graph, const Node& node) {
   if (!node.is("Resize") || node.version < 11 || node.version >= 13 || !node.has_input(3)) return false;
   const Tensor* sizes = constant_input(graph, node, 3);

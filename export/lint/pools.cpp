@@ -1,5 +1,5 @@
-// Rules about pools: of average pools FINN takes two patterns that end in Trunc, hls4ml none that come through QONNX; of
-// max pools hls4ml takes those over two axes.
+// Rules about pools: of average pools FINN takes two patterns that end in Trunc, hls4ml none that come
+// through QONNX; of max pools hls4ml takes those over two axes.
 #include <algorithm>
 #include <cmath>
 
@@ -72,8 +72,8 @@ Ints sizes_of(const Graph& graph, const std::string& value) {
   return sizes;
 }
 
-/// Whether rounding up makes no window more, or none that reaches beyond the input. hls4ml 1.3.0 computes other numbers of pools whose
-/// padding is at the end alone.
+/// Whether rounding up makes no window more, or none that reaches beyond the input. hls4ml 1.3.0 computes
+/// other numbers of pools whose padding is at the end alone.
 bool rounds_nothing(const Graph& graph, const Node& node) {
   const Ints sizes = sizes_of(graph, node.inputs[0]);
   const Ints spatial(sizes.begin() + 1, sizes.end() - 1);

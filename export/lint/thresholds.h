@@ -19,8 +19,9 @@ struct Thresholds {
   std::size_t count() const { return values.size() / rows; }
 };
 
-/// The least float32 of each next code, whatever the rounding mode and the zero point. Nothing for another node, more than
-/// 8 bits, scales that are not positive or stand on another axis than 1, and zero points that differ or are not whole.
+/// The least float32 of each next code, whatever the rounding mode and the zero point. Nothing for another
+/// node, more than 8 bits, scales that are not positive or stand on another axis than 1, and zero points that
+/// differ or are not whole.
 std::optional<Thresholds> exact_thresholds(const Subject& subject, const Node& node);
 
 /// Whether exact_thresholds gives some, without computing them.
@@ -30,8 +31,8 @@ bool has_thresholds(const Subject& subject, const Node& node);
 /// (finn.transformation.qonnx.qonnx_activation_handlers of finn-plus 1.6.1).
 Thresholds finn_thresholds(Thresholds exact);
 
-/// Values lie on multiples of 2^exponent: half a step below the first that reaches each threshold, so that no rounding of
-/// what is added to it or multiplied by it later reaches another value.
+/// Values lie on multiples of 2^exponent: half a step below the first that reaches each threshold, so that no
+/// rounding of what is added to it or multiplied by it later reaches another value.
 Thresholds between_steps(Thresholds thresholds, int exponent);
 
 }  // namespace crumb::exporting

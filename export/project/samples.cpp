@@ -31,8 +31,8 @@ bool keeps_places(const graph::Graph& graph, const graph::Node& node) {
   return node.is("Reshape") || node.is("Flatten") || is_thresholds(node) || graph::is_quantizer(node);
 }
 
-/// Values that hold an input's elements as they are, quantized, in another order: by name, which of the input's elements
-/// each is, in the value's shape.
+/// Values that hold an input's elements as they are, quantized, in another order: by name, which of the
+/// input's elements each is, in the value's shape.
 std::map<std::string, graph::Tensor> moved_values(const graph::Graph& graph, const std::string& input) {
   const auto shape_of = [&](const std::string& value) {
     std::vector<std::int64_t> shape;
@@ -59,7 +59,8 @@ std::map<std::string, graph::Tensor> moved_values(const graph::Graph& graph, con
   return moved;
 }
 
-/// A place of the layer's input for each of a channel's terms, in one window inside it; -1 where the term meets padding.
+/// For each term of a channel, the index into the layer's input in one window inside of it; -1 where the term
+/// is padding.
 std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const analysis::ProductLayer& layer,
                                       const graph::Tensor& input, std::size_t channel) {
   std::vector<std::ptrdiff_t> places(layer.length);
@@ -100,8 +101,8 @@ std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const analysis::P
   return places;
 }
 
-/// Samples that take the sums of the layers on an input as far as they go, both ways, for the first 32 channels.
-/// All other elements are as near to 0 as they come.
+/// Samples that take the sums of the layers on an input as far as they go, both ways, for the first 32
+/// channels. All other elements are as near to 0 as they come.
 void append_worst(const graph::Graph& graph, const analysis::GivenRanges& given, const std::string& input,
                   const InputSpan& range, std::vector<float>& values, std::int64_t& samples) {
   const auto moved = moved_values(graph, input);

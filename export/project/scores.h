@@ -8,8 +8,8 @@
 
 namespace crumb::exporting {
 
-/// Outputs that a Softmax makes become its inputs: tools read a Softmax from tables of their own, and the greatest score
-/// is the greatest probability. `scores`: the names of those inputs, if anybody wants them.
+/// Outputs that a Softmax makes become its inputs: tools read a Softmax from tables of their own, and the
+/// greatest score is the greatest probability. `scores`: the names of those inputs, if anybody wants them.
 graph::Graph without_last_softmax(graph::Graph graph, std::vector<std::string>* scores = nullptr);
 
 }  // namespace crumb::exporting

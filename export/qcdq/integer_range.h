@@ -31,7 +31,7 @@ struct IntegerRange {
   bool operator==(const IntegerRange&) const = default;
 };
 
-/// The one range of at most 32 bits that has exactly these bounds; nothing where there is none.
+/// The range of at most 32 bits with exactly these bounds; nothing where there is none.
 std::optional<IntegerRange> range_of(const IntegerBounds& bounds);
 
 /// All that an integer type holds.

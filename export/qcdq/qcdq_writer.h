@@ -68,7 +68,8 @@ class QcdqWriter {
   bool has_constant_data(const graph::Node& node) const;
   std::optional<std::size_t> merging_reshape(const graph::Node& node, const std::vector<std::int64_t>& shape,
                                              const LinearParameters& parameters) const;
-  /// Takes the axis of blocks into the one before, in the shape that is written and in the chain, as merging_reshape() does.
+  /// Takes the axis of blocks into the one before, in the shape that is written and in the chain, as
+  /// merging_reshape() does.
   void merge_blocks(std::size_t reshape, std::vector<std::int64_t>& shape, Chain& chain);
 
   // minifloats.cpp

@@ -39,7 +39,7 @@ class Rewriter {
   std::string node(New made);
   const std::string& last_node_name() const { return nodes_.back().name; }
 
-  /// The graph with the kept and the new nodes in place of its own.
+  /// The graph with the kept and the new nodes.
   graph::Graph finish(graph::Graph graph) &&;
 
  private:

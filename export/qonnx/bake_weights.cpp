@@ -78,7 +78,7 @@ Baked bake(const Graph& graph, const ConstantValues& constants, const Links& lin
 
 Graph bake_weights(Graph graph) {
   std::string refused;
-  const ConstantValues constants(graph);  // nodes keep their places and outputs
+  const ConstantValues constants(graph);  // nodes keep their indices and outputs
   const Links links(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];

@@ -20,10 +20,10 @@ struct QonnxOptions {
   std::vector<std::string>* notes = nullptr;  ///< gets what a person should know
 };
 
-/// What every profile has: static shapes, constants as initializers, weights baked (qonnx/bake_weights.h), Gemm as
-/// MatMul and Add, biases of convolutions behind them, no Transpose of a weight, names that begin with a letter,
-/// finn_datatype on whole numbers only; then the profile's own rules (lint.h), as far as they keep the numbers.
-/// Throws Error that names the nodes which break a rule all the same, with the rule.
+/// What every profile has: static shapes, constants as initializers, weights baked (qonnx/bake_weights.h),
+/// Gemm as MatMul and Add, biases of convolutions behind them, no Transpose of a weight, names that begin
+/// with a letter, finn_datatype on whole numbers only; then the profile's own rules (lint.h), as far as they
+/// keep the numbers. Throws Error that names the nodes which break a rule all the same, with the rule.
 graph::Graph to_qonnx(graph::Graph graph, const QonnxOptions& options = {});
 
 }  // namespace crumb::exporting
