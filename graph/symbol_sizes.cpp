@@ -54,7 +54,7 @@ bool SymbolSizes::is_sum(const std::string& symbol) {
   return symbol.find('+') != std::string::npos && terms_of(symbol).size() > 1;
 }
 
-bool SymbolSizes::settle(const std::string& symbol, std::int64_t size) {
+bool SymbolSizes::set(const std::string& symbol, std::int64_t size) {
   if (!is_sum(symbol)) return sizes_.emplace(symbol, size).first->second == size;
   const std::vector<std::string> terms = terms_of(symbol);
   const std::vector<std::string> open = open_terms(symbol);
@@ -113,7 +113,7 @@ std::optional<std::size_t> misfit(const Shape& shape, std::span<const std::int64
     }
     if (dim.symbol.empty() || SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
     if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
-    if (!symbols.settle(dim.symbol, sizes[i])) return i;
+    if (!symbols.set(dim.symbol, sizes[i])) return i;
   }
   return std::nullopt;
 }

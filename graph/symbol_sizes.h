@@ -19,7 +19,7 @@ class SymbolSizes {
   /// Sets the size of a symbol; returns false where it has another size already. In a sum, each unknown term
   /// becomes 1, except the last, which becomes the rest, or 0 where the rest is less than 1; returns false
   /// where the terms do not add up to the size.
-  bool settle(const std::string& symbol, std::int64_t size);
+  bool set(const std::string& symbol, std::int64_t size);
 
   /// Returns the unknown terms of a sum, or the symbol itself if it is unknown.
   std::vector<std::string> open_terms(const std::string& symbol) const;

@@ -13,12 +13,12 @@
 #include "ptq/rounding/adaround.h"
 #include "ptq/rounding/best.h"
 #include "ptq/rounding/clip.h"
+#include "ptq/rounding/final_constants.h"
 #include "ptq/rounding/fisher.h"
 #include "ptq/rounding/gpfq.h"
 #include "ptq/rounding/gptq.h"
 #include "ptq/rounding/qronos.h"
 #include "ptq/rounding/rounding_stage.h"
-#include "ptq/rounding/settled_codes.h"
 #include "ptq/transforms/awq.h"
 #include "ptq/transforms/batch_norm.h"
 #include "ptq/transforms/bias_correction.h"
@@ -146,9 +146,9 @@ class JudgedStages {
 
  private:
   StageReport run_one(const Row& row, const Stage& stage) {
-    const SettledCodes settled(setting_);
+    const FinalConstants before(setting_);
     StageReport report = row.run(stage, setting_);
-    settled.expect_good(setting_, stage);
+    before.expect_good(setting_, stage);
     if (stage.info().in_floats != InFloats::kStays) forget_ranges(setting_.plan);
     return report;
   }

@@ -43,15 +43,15 @@ class GivenSizes {
       else if (SymbolSizes::is_sum(dim.symbol))
         sums_.push_back({given, dim.symbol, sizes[i]});
       else
-        settle({given, dim.symbol, sizes[i]});
+        set({given, dim.symbol, sizes[i]});
     }
   }
 
-  void settle_sums() {
+  void set_sums() {
     const auto open = [&](const Sum& sum) { return symbols_.open_terms(sum.symbol).size(); };
     while (!sums_.empty()) {
       const auto next = std::ranges::min_element(sums_, {}, open);
-      settle(*next);
+      set(*next);
       sums_.erase(next);
     }
   }
@@ -73,8 +73,8 @@ class GivenSizes {
     std::int64_t size;
   };
 
-  void settle(const Sum& sum) {
-    if (symbols_.settle(sum.symbol, sum.size)) return;
+  void set(const Sum& sum) {
+    if (symbols_.set(sum.symbol, sum.size)) return;
     sum.given.refuse(", where " + quote_text(sum.symbol) + " is " +
                      std::to_string(*symbols_.find(sum.symbol)));
   }
@@ -120,7 +120,7 @@ Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
   const auto size_of = [&](const Dim& dim) {
     if (dim.known()) return dim.size;
     if (dim.symbol.empty()) return next();
-    if (!symbols.find(dim.symbol)) symbols.settle(dim.symbol, next());
+    if (!symbols.find(dim.symbol)) symbols.set(dim.symbol, next());
     return *symbols.find(dim.symbol);
   };
   for (const bool are_sums : {false, true}) {
@@ -146,7 +146,7 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
       throw Error(unknown_name("input", name, graph.inputs));
     sizes_given.add(name, graph.values[name], sizes);
   }
-  sizes_given.settle_sums();
+  sizes_given.set_sums();
   for (const std::string& name : graph.inputs) {
     Value& value = graph.values[name];
     if (!value.shape) throw Error("the rank of input " + quote_text(name) + " is not known: give its shape");

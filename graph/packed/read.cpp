@@ -20,9 +20,9 @@ Failure wrong(const std::string& what) { return {std::string(kCrumbGraphFile) + 
 /// Adds the tensors of a packed file to the graph whose structure it holds.
 class Joiner {
  public:
-  /// `lender`: the same file, if codes stay in it; null: they are copied.
-  Joiner(const CrumbFile& file, std::shared_ptr<const CrumbFile> lender, Graph structure)
-      : file_(file), lender_(std::move(lender)), graph_(std::move(structure)) {}
+  /// `source`: the same file, if codes stay in it; null: they are copied.
+  Joiner(const CrumbFile& file, std::shared_ptr<const CrumbFile> source, Graph structure)
+      : file_(file), source_(std::move(source)), graph_(std::move(structure)) {}
 
   Result<Graph> run() && {
     if (Status split = split_inputs(); !split.ok()) return split.failure();
@@ -114,8 +114,8 @@ class Joiner {
   }
 
   Status add_codes(const PackedTensor& packed) {
-    const bool lent = lender_ && packed.encoding->has_levels();
-    Result<QuantizedTensor> copied = lent ? lend_encoded(lender_, packed) : copy_encoded(file_, packed);
+    const bool borrows = source_ && packed.encoding->has_levels();
+    Result<QuantizedTensor> copied = borrows ? lend_encoded(source_, packed) : copy_encoded(file_, packed);
     if (!copied.ok()) return copied.failure();
     if (!packed.encoding->has_levels()) return add_values(copied.value(), packed.name);
     auto tensor = std::make_shared<QuantizedTensor>(copied.take());
@@ -195,7 +195,7 @@ class Joiner {
   }
 
   const CrumbFile& file_;
-  const std::shared_ptr<const CrumbFile> lender_;
+  const std::shared_ptr<const CrumbFile> source_;
   Graph graph_;
   std::vector<std::string> constants_;  ///< tensors' names, in the model's order
 };
@@ -213,7 +213,7 @@ bool holds_only_graph(const CrumbHeader& header) {
 
 namespace {
 
-Result<Graph> joined(const CrumbFile& file, std::shared_ptr<const CrumbFile> lender) {
+Result<Graph> joined(const CrumbFile& file, std::shared_ptr<const CrumbFile> source) {
   if (!holds_graph(file.header())) {
     return Failure{"found the tensors of a checkpoint" +
                    (file.header().model.empty() ? "" : " (" + printable(file.header().model) + ")") +
@@ -224,7 +224,7 @@ Result<Graph> joined(const CrumbFile& file, std::shared_ptr<const CrumbFile> len
   if (!bytes.ok()) return bytes.failure();
   try {
     // A structure has no external data.
-    return Joiner(file, std::move(lender), read_model(bytes.value().bytes(), {})).run();
+    return Joiner(file, std::move(source), read_model(bytes.value().bytes(), {})).run();
   } catch (const Error& error) {
     return wrong(error.what());
   }

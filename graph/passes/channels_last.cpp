@@ -171,7 +171,7 @@ class LayoutChanger {
     if ((has_last || is_wanted(node)) && follows_layout(graph_, node) && operands_move(node)) {
       return follow(node, rank);
     }
-    if (has_last && is_turn(node)) {
+    if (has_last && is_transpose(node)) {
       held_[node.outputs[0]] = {.first = last_of(node.inputs[0])};
       return;
     }
@@ -249,7 +249,7 @@ class LayoutChanger {
   }
 
   /// Whether the node is a Transpose to channels-last of data that already is.
-  bool is_turn(const Node& node) const {
+  bool is_transpose(const Node& node) const {
     const auto rank = node.is("Transpose") && node.has_input(0) && node.has_output(0)
                           ? graph_.rank_of(node.inputs[0])
                           : std::nullopt;

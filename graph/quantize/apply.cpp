@@ -299,7 +299,7 @@ BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, fl
 }
 
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
-  for (const auto& [name, numbers] : plan.settled) graph.initializers.at(name) = numbers;
+  for (const auto& [name, numbers] : plan.final_floats) graph.initializers.at(name) = numbers;
   std::map<std::string, Tensor> weights;  // float weights of biases
   for (const PlannedBias& bias : plan.biases)
     if (const Tensor* weight = graph.constant(bias.weight)) weights[bias.weight] = *weight;

@@ -124,7 +124,7 @@ struct QuantPlan {
   std::vector<OptionalQuantizers> optional;
   /// Float constants, such as biases and batch norm statistics, to which stages after rounding gave new
   /// values, by name. The graph itself keeps the old ones: it stays the float network.
-  std::map<std::string, Tensor> settled;
+  std::map<std::string, Tensor> final_floats;
   SpecOrKeep kv_cache;             ///< of every attention with cached keys and values (key_cache.h)
   std::vector<std::string> notes;  ///< for people
 

@@ -66,7 +66,7 @@ FormatCounts::FormatCounts(const FormatSpace& space, const std::vector<QuantPlan
       count(space, cost_of_plan(space.graph(), plan, shapes, threads), own, shared, rest);
     }
   }
-  settle(space, plans.at(0), rest, plans.size());
+  add_rest(space, plans.at(0), rest, plans.size());
 }
 
 void FormatCounts::count(const FormatSpace& space, const analysis::GraphCost& cost, std::size_t own,
@@ -100,8 +100,8 @@ void FormatCounts::count(const FormatSpace& space, const analysis::GraphCost& co
   }
 }
 
-void FormatCounts::settle(const FormatSpace& space, const QuantPlan& plan, const Rest& rest,
-                          std::size_t plans) {
+void FormatCounts::add_rest(const FormatSpace& space, const QuantPlan& plan, const Rest& rest,
+                            std::size_t plans) {
   const DecidingGroups deciding(space, plan);
   const auto is_like = [](const NodeCounts& one, const NodeCounts& other) {
     return one.bops == other.bops && one.register_bits == other.register_bits;

@@ -54,7 +54,7 @@ class FormatCounts {
 
   void count(const FormatSpace& space, const analysis::GraphCost& cost, std::size_t own, std::size_t shared,
              Rest& rest);
-  void settle(const FormatSpace& space, const graph::QuantPlan& plan, const Rest& rest, std::size_t plans);
+  void add_rest(const FormatSpace& space, const graph::QuantPlan& plan, const Rest& rest, std::size_t plans);
 
   std::vector<std::vector<std::vector<std::vector<NodeCounts>>>> counts_;
   NodeCounts rest_;

@@ -7,7 +7,7 @@
 
 #include "graph/quantize/apply.h"
 #include "graph/quantize/calibrate.h"
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 
 namespace crumb::ptq {
 namespace {
@@ -47,7 +47,7 @@ QuantizedNetwork quantized_network(Setting& setting, bool quantizes_values) {
     graph::calibrate(setting.graph, *setting.engine, setting.samples, setting.plan);
   QuantizedNetwork made{.graph = setting.graph, .places = {}};
   Graph& graph = made.graph;
-  settle_codes(setting, graph);
+  finish_constants(setting, graph);
   std::map<std::string, std::string> floats;        // by a quantized value's name, the float value
   std::map<std::string, std::vector<Node>> behind;  // by the float value's name, its quantizer
   for (const PlannedEdge& edge : setting.plan.edges) {

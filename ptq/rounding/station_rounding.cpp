@@ -31,16 +31,16 @@ class StationRounding {
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}} {}
 
   StageReport run() && {
-    settle_shared();
-    settle_by_spec();
+    round_shared();
+    round_by_spec();
     std::vector<std::vector<StoredLayer>> found = found_before();
     if (found.size() == stations_.size()) return std::move(report_);
     progress(0);
     const std::uint64_t memory =
         setting_.memory / (options_.float_inputs ? 4 : 2);  // values around a part, of each network
     SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
-    for (const std::string& name : settled()) stream.set_constant(name, *planned(name).rounded);
-    for (const auto& [name, numbers] : setting_.plan.settled) stream.set_constant(name, numbers);
+    for (const std::string& name : rounded_elsewhere()) stream.set_constant(name, *planned(name).rounded);
+    for (const auto& [name, numbers] : setting_.plan.final_floats) stream.set_constant(name, numbers);
     std::optional<SampleStream> floats;
     if (options_.float_inputs) floats.emplace(setting_.graph, stations_, *setting_.engine, memory);
     for (std::size_t i = 0; i < stations_.size(); ++i) {
@@ -64,7 +64,7 @@ class StationRounding {
     return setting_.plan.constants[layer.constant].value;
   }
 
-  void settle_shared() {
+  void round_shared() {
     std::vector<std::string> names;
     for (const SharedMatrix& matrix : parts_.shared)
       names.push_back(setting_.plan.constants[matrix.constant()].value);
@@ -78,7 +78,7 @@ class StationRounding {
   }
 
   /// Rounds the constants that need no samples.
-  void settle_by_spec() {
+  void round_by_spec() {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < setting_.plan.constants.size(); ++i) {
       const PlannedConstant& constant = setting_.plan.constants[i];
@@ -95,7 +95,7 @@ class StationRounding {
   }
 
   /// Returns the constants with codes that no station rounds.
-  std::vector<std::string> settled() const {
+  std::vector<std::string> rounded_elsewhere() const {
     std::vector<std::string> names;
     for (const PlannedConstant& constant : setting_.plan.constants) {
       const bool is_at_station = std::ranges::any_of(

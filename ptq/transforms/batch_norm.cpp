@@ -15,7 +15,7 @@
 #include "ptq/matrices/finite_constants.h"
 #include "ptq/precision/quantized_network.h"
 #include "ptq/rounding/branch_weights.h"
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 #include "ptq/samples/input_means.h"
 #include "ptq/samples/sample_stream.h"
 #include "ptq/transforms/channel_fits.h"
@@ -77,9 +77,9 @@ class Estimation {
         check_interrupt();
         const StatisticsPlace& place = place_of(node);
         if (place.layer)
-          settle_layer(place, sums, stream);
+          correct_layer(place, sums, stream);
         else
-          settle_norm(place, sums.channels, stream);
+          correct_norm(place, sums.channels, stream);
       }
     }
     add_notes();
@@ -160,7 +160,7 @@ class Estimation {
     return fits;
   }
 
-  void settle_layer(const StatisticsPlace& place, const PlaceSums& seen, SampleStream& stream) {
+  void correct_layer(const StatisticsPlace& place, const PlaceSums& seen, SampleStream& stream) {
     const ChannelSums& sums = seen.channels;
     PlannedConstant& constant = setting_.plan.constants[place.layer->layer.constant];
     const QuantizedTensor& codes = *constant.rounded->tensor;
@@ -203,7 +203,7 @@ class Estimation {
     return left;
   }
 
-  void settle_norm(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
+  void correct_norm(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
     const Node& node = setting_.graph.nodes[place.at.node];
     const NormNumbers norm(setting_.graph, node);
     const std::vector<ChannelFit> fits = is_own_ ? norm.own_fits(sums) : fits_of(sums);
@@ -225,7 +225,7 @@ class Estimation {
 
   /// Sets a constant in the quantized network and in the stream of samples.
   void set(const std::string& name, const std::vector<float>& values, SampleStream& stream) {
-    settle_constant(setting_, name, Tensor::floats(setting_.graph.initializers.at(name).shape(), values));
+    set_final_values(setting_, name, Tensor::floats(setting_.graph.initializers.at(name).shape(), values));
     stream.set_constant(name, numbers_of(setting_, name));
   }
 

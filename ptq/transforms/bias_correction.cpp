@@ -13,7 +13,7 @@
 #include "ptq/matrices/weight_rows.h"
 #include "ptq/precision/quantized_network.h"
 #include "ptq/rounding/branch_weights.h"
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 #include "ptq/samples/input_means.h"
 #include "ptq/samples/sample_stream.h"
 #include "ptq/transforms/biased_layers.h"
@@ -103,8 +103,8 @@ class Correction {
                     ", holds inf or NaN on the samples");
       biases[row] = static_cast<float>(static_cast<double>(meant[row]) + lost[row]);
     }
-    settle_constant(setting_, one.biased.bias,
-                    Tensor::floats(setting_.graph.initializers.at(one.biased.bias).shape(), biases));
+    set_final_values(setting_, one.biased.bias,
+                     Tensor::floats(setting_.graph.initializers.at(one.biased.bias).shape(), biases));
     const std::vector<float> then = numbers_of(setting_, one.biased.bias).to_floats();
     double all = 0, before = 0, after = 0;
     for (std::size_t row = 0; row < meant.size(); ++row) {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ptq/matrices/finite_constants.h"
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 
 namespace crumb::ptq {
 namespace {

@@ -13,8 +13,8 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/fold_norms.h"
 #include "ptq/matrices/orthogonal_matrix.h"
+#include "ptq/rounding/final_constants.h"
 #include "ptq/rounding/rounding_errors.h"
-#include "ptq/rounding/settled_codes.h"
 #include "ptq/transforms/rotation_sites.h"
 
 namespace crumb::ptq {
@@ -70,12 +70,12 @@ class RotationStage {
   }
 
   void add(const RotationSite& site) {
-    if (may_turn(site)) sites_.push_back(site);
+    if (may_rotate(site)) sites_.push_back(site);
   }
 
   /// Returns the sites whose constants are still float; notes say that others stay.
   std::vector<RotationSite> open_ones(std::vector<RotationSite> values) {
-    std::erase_if(values, [&](const RotationSite& site) { return !may_turn(site); });
+    std::erase_if(values, [&](const RotationSite& site) { return !may_rotate(site); });
     return values;
   }
 
@@ -92,16 +92,16 @@ class RotationStage {
   void rotate_sites() {
     for (const RotationSite& site : sites_) {
       const MatrixXd& rotation = matrix(site.size);
-      turn_constants(site, rotation);
+      rotate_constants(site, rotation);
       for (const NormInside& norm : site.norms) put_gain_behind(norm, rotation);
     }
   }
 
   /// Adds a product by blocks in front of the values' consumers.
-  void turn_online(const std::vector<RotationSite>& values) {
+  void rotate_online(const std::vector<RotationSite>& values) {
     for (const RotationSite& site : values) {
       const MatrixXd& rotation = matrix(site.size);
-      turn_constants(site, rotation);
+      rotate_constants(site, rotation);
       put_before(site, tensor_of(rotation));
       for (graph::PlannedEdge& edge : setting_.plan.edges)
         if (edge.value == site.value) edge.take_sign();  // rotated values have both signs
@@ -126,11 +126,11 @@ class RotationStage {
                          : ", and no value before a product that has a multiple of " + block + " channels");
   }
 
-  bool may_turn(const RotationSite& site) {
-    const auto settled = std::ranges::find_if(
+  bool may_rotate(const RotationSite& site) {
+    const auto with_codes = std::ranges::find_if(
         site.constants, [&](const RotatedConstant& constant) { return has_codes(setting_, constant.name); });
-    if (settled == site.constants.end()) return true;
-    refuse("constant " + quote_text(settled->name) + " has codes already");
+    if (with_codes == site.constants.end()) return true;
+    refuse("constant " + quote_text(with_codes->name) + " has codes already");
     return false;
   }
 
@@ -144,7 +144,7 @@ class RotationStage {
     return at->second;
   }
 
-  void turn_constants(const RotationSite& site, const MatrixXd& rotation) {
+  void rotate_constants(const RotationSite& site, const MatrixXd& rotation) {
     for (const RotatedConstant& constant : site.constants) {
       check_interrupt();
       Tensor& tensor = graph_.initializers.at(constant.name);
@@ -255,7 +255,7 @@ StageReport rotate(const Stage& stage, Setting& setting) {
   if (block > 0) online = rotation.open_ones(values_before_products(setting.graph, block, rotation.sites()));
   if (online.empty()) rotation.require_one(stage);
   rotation.rotate_sites();
-  rotation.turn_online(online);
+  rotation.rotate_online(online);
   setting.graph = graph::infer_shapes(graph::sorted(std::move(setting.graph)));
   StageReport report = report_of_matrices(stage, setting, rotation.touched(), before);
   report.notes = rotation.notes();

@@ -90,8 +90,8 @@ class SiteSearch {
   }
 
   /// Rotates the bias of a Gemm or Add: one number for each channel.
-  void turn_bias(std::size_t node, std::size_t input, std::size_t first, std::size_t blocks,
-                 std::size_t channels) {
+  void rotate_bias(std::size_t node, std::size_t input, std::size_t first, std::size_t blocks,
+                   std::size_t channels) {
     const std::string& name = graph_.nodes[node].inputs[input];
     const Tensor* tensor = graph_.constant(name);
     if (!tensor || tensor->rank() < 1 || tensor->size() != static_cast<std::int64_t>(channels) ||
@@ -105,19 +105,19 @@ class SiteSearch {
   }
 
   /// Rotates the outputs of a matrix that produces these channels, and its bias.
-  bool turn_maker(std::size_t index, std::size_t first, std::size_t blocks) {
+  bool rotate_producer(std::size_t index, std::size_t first, std::size_t blocks) {
     const Node& node = graph_.nodes[index];
     const auto product = product_of(graph_, node);
     if (!product) return false;
     rotate({.name = product->weight, .axis = product->out, .first = first, .blocks = blocks}, index, 1);
     if (node.has_input(2))
-      turn_bias(index, 2, first, blocks,
-                static_cast<std::size_t>(graph_.constant(product->weight)->shape()[product->out]));
+      rotate_bias(index, 2, first, blocks,
+                  static_cast<std::size_t>(graph_.constant(product->weight)->shape()[product->out]));
     return true;
   }
 
   /// Rotates a matrix that takes them.
-  bool turn_taker(std::size_t index, const std::string& value, std::size_t blocks) {
+  bool rotate_consumer(std::size_t index, const std::string& value, std::size_t blocks) {
     const Node& node = graph_.nodes[index];
     const auto product = product_of(graph_, node);
     if (!product || node.inputs[0] != value) return false;
@@ -173,7 +173,7 @@ class StreamSearch : public SiteSearch {
     const std::size_t index = links_.producer(value);
     if (index == Links::kNone) stop("value " + quote_text(value) + " is an input of the network");
     const Node& node = graph_.nodes[index];
-    if (turn_maker(index, 0, 1)) return;
+    if (rotate_producer(index, 0, 1)) return;
     if (node.is("Gather") && node.int_or("axis", 0) == 0 && graph_.constant(node.inputs[0]) &&
         graph_.constant(node.inputs[0])->rank() == 2)
       return rotate({.name = node.inputs[0], .axis = 1, .first = 0, .blocks = 1}, index, 0);
@@ -189,7 +189,7 @@ class StreamSearch : public SiteSearch {
     const Node& node = graph_.nodes[index];
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (graph_.constant(node.inputs[i])) {
-        turn_bias(index, i, 0, 1, site_.size);
+        rotate_bias(index, i, 0, 1, site_.size);
       } else {
         reach(node.inputs[i]);
       }
@@ -204,7 +204,7 @@ class StreamSearch : public SiteSearch {
         norm(index);
         continue;
       }
-      if (turn_taker(index, value, 1)) continue;
+      if (rotate_consumer(index, value, 1)) continue;
       const bool is_scaled =
           node.is("Mul") && (single_number(node.inputs[0]) || single_number(node.inputs[1]));
       if (!node.is("Add") && !node.is("Identity") && !is_scaled)
@@ -229,7 +229,7 @@ class StreamSearch : public SiteSearch {
     if (links_.is_output(value)) stop("value " + quote_text(value) + " is an output of the network");
     for (const std::size_t index : links_.consumers(value)) {
       const Node& node = graph_.nodes[index];
-      if (looks_at_shape(node) || turn_taker(index, value, 1)) continue;
+      if (looks_at_shape(node) || rotate_consumer(index, value, 1)) continue;
       const bool keeps = node.is("Identity") || (node.is("Reshape") && node.inputs[0] == value &&
                                                  channels_of(graph_, node.outputs[0]) == site_.size);
       if (!keeps) stop("value " + quote_text(value) + " goes to " + graph::text_of(node));
@@ -259,7 +259,7 @@ class HeadSearch : public SiteSearch {
       stop("value " + quote_text(node.outputs[2]) + " is in use elsewhere");
     if (links_.is_output(made)) stop("value " + quote_text(made) + " is an output of the network");
     for (const std::size_t index : links_.consumers(made))
-      if (!looks_at_shape(graph_.nodes[index]) && !turn_taker(index, made, *width / site_.size))
+      if (!looks_at_shape(graph_.nodes[index]) && !rotate_consumer(index, made, *width / site_.size))
         stop("value " + quote_text(made) + " goes to " + graph::text_of(graph_.nodes[index]));
   }
 
@@ -268,11 +268,11 @@ class HeadSearch : public SiteSearch {
     const std::size_t index = links_.producer(value);
     if (index == Links::kNone) stop("value " + quote_text(value) + " is an input of the network");
     const Node& node = graph_.nodes[index];
-    if (turn_maker(index, first, blocks)) return;
+    if (rotate_producer(index, first, blocks)) return;
     if (node.is("Add")) {
       for (std::size_t i = 0; i < 2; ++i) {
         if (!graph_.constant(node.inputs[i])) continue;
-        turn_bias(index, i, first, blocks, *channels_of(graph_, value));
+        rotate_bias(index, i, first, blocks, *channels_of(graph_, value));
         return makers(node.inputs[1 - i], first, blocks);
       }
     }
@@ -364,7 +364,7 @@ std::vector<RotationSite> values_before_products(const Graph& graph, std::size_t
     SiteSearch search(graph, links, value, block);
     try {
       for (const std::size_t index : links.consumers(value))
-        if (!search.turn_taker(index, value, *channels / block)) SiteSearch::stop("");
+        if (!search.rotate_consumer(index, value, *channels / block)) SiteSearch::stop("");
       found.push_back(search.take());
     } catch (const SiteSearch::Obstacle&) {
       continue;

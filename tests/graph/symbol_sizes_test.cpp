@@ -41,22 +41,22 @@ TEST_CASE("sums of symbols follow from their terms, and the terms from sums") {
     CAPTURE(sum);
     CHECK(SymbolSizes::is_sum(sum));
     SymbolSizes all;
-    for (const auto& [name, value] : truth) CHECK(all.settle(name, value));
+    for (const auto& [name, value] : truth) CHECK(all.set(name, value));
     CHECK(all.find(sum) == size);
-    CHECK(all.settle(sum, size));
-    CHECK_FALSE(all.settle(sum, size + 1));
+    CHECK(all.set(sum, size));
+    CHECK_FALSE(all.set(sum, size + 1));
     if (used.empty()) continue;
     // All but one are known, and the sum says what that one is.
     const auto missing = std::next(used.begin(), below(static_cast<int>(used.size())));
     SymbolSizes some;
     for (const auto& [name, value] : truth)
-      if (name != missing->first) CHECK(some.settle(name, value));
+      if (name != missing->first) CHECK(some.set(name, value));
     CHECK_FALSE(some.find(sum).has_value());
-    CHECK(some.settle(sum, size));
+    CHECK(some.set(sum, size));
     CHECK(some.find(missing->first) == truth[missing->first]);
     // Nothing is known: the sum has its size where its terms can have it, and else says so.
     SymbolSizes none;
-    const bool fits = none.settle(sum, size);
+    const bool fits = none.set(sum, size);
     CHECK(fits == (none.find(sum) == size));
     if (used.size() == 1) CHECK(fits);
     // Nor is the size.
@@ -69,14 +69,14 @@ TEST_CASE("sums of symbols follow from their terms, and the terms from sums") {
 
 TEST_CASE("what little there is comes from behind: one token behind none") {
   SymbolSizes sizes;
-  CHECK(sizes.settle("past + sequence", 1));
+  CHECK(sizes.set("past + sequence", 1));
   CHECK(sizes.find("past") == 0);
   CHECK(sizes.find("sequence") == 1);
   SymbolSizes none;
-  CHECK(none.settle("past + sequence", 0));
+  CHECK(none.set("past + sequence", 0));
   CHECK(none.find("sequence") == 0);
   SymbolSizes most;
-  CHECK(most.settle("a", std::numeric_limits<std::int64_t>::max()));
+  CHECK(most.set("a", std::numeric_limits<std::int64_t>::max()));
   CHECK_THROWS_WITH_AS((void)most.find("a + 1"), doctest::Contains("beyond 64 bits"), Error);
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("other symbols are names") {
     CHECK_FALSE(sizes.find(name).has_value());
     sizes.complete(name);
     CHECK(sizes.find(name) == 1);
-    CHECK_FALSE(sizes.settle(name, 2));
+    CHECK_FALSE(sizes.set(name, 2));
   }
 }
 

@@ -23,7 +23,7 @@ using crumb::ptq::BranchWeights;
 using crumb::ptq::Setting;
 using crumb::ptq::test::drawn_tensor;
 
-/// Two products behind each other, the first in three bits that are settled, the second to become eight.
+/// Two products in a row, the first with codes of three bits already, the second to become eight.
 struct BesideCase {
   Setting setting;
   std::vector<Tensor> samples;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "graph/quantize/apply.h"
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 #include "runtime/engine.h"
 #include "tests/ptq/drawn_network.h"
 #include "tests/ptq/settings.h"
@@ -125,7 +125,7 @@ TEST_CASE("stages: in whatever order, in floats and at eight bits the network st
 /// In floats, and the codes with it.
 void change(Setting& setting, const std::string& constant, const Tensor& numbers) {
   setting.graph.initializers.at(constant) = numbers;
-  crumb::ptq::settle_constant(setting, constant, numbers);
+  crumb::ptq::set_final_values(setting, constant, numbers);
 }
 
 TEST_CASE("settled codes: a stage that leaves codes of other numbers is found out") {
@@ -136,12 +136,12 @@ TEST_CASE("settled codes: a stage that leaves codes of other numbers is found ou
     if (fed.setting.plan.constants.empty()) continue;
     auto& constant = fed.setting.plan.constants[random() % fed.setting.plan.constants.size()];
     constant.rounded = crumb::graph::codes_of(constant, fed.setting.graph);
-    const crumb::ptq::SettledCodes settled(fed.setting);
+    const crumb::ptq::FinalConstants constants(fed.setting);
     const crumb::Stage stage = crumb::parse_stage("equalize");
-    settled.expect_good(fed.setting, stage);
+    constants.expect_good(fed.setting, stage);
     const Tensor numbers = fed.setting.graph.initializers.at(constant.value);
     for (int again = 0; again < 8; ++again) {  // new codes may lie where others did
-      const crumb::ptq::SettledCodes before(fed.setting);
+      const crumb::ptq::FinalConstants before(fed.setting);
       std::vector<float> moved = numbers.to_floats();
       moved[0] += 1.0F + static_cast<float>(again);
       change(fed.setting, constant.value, Tensor::floats(numbers.shape(), moved));
@@ -153,9 +153,9 @@ TEST_CASE("settled codes: a stage that leaves codes of other numbers is found ou
     Tensor changed = Tensor::floats(numbers.shape(), other);
     Setting stale = fed.setting;
     stale.graph.initializers.at(constant.value) = changed;
-    CHECK_THROWS_AS(crumb::ptq::SettledCodes(fed.setting).expect_good(stale, stage), crumb::Error);
+    CHECK_THROWS_AS(crumb::ptq::FinalConstants(fed.setting).expect_good(stale, stage), crumb::Error);
     change(fed.setting, constant.value, changed);
-    settled.expect_good(fed.setting, stage);
+    constants.expect_good(fed.setting, stage);
     CHECK(constant.rounded->tensor->codes ==
           crumb::graph::quantize_constant(*constant.spec, changed, constant.axes.output, "").tensor->codes);
   }

@@ -13,7 +13,7 @@
 #include "graph/quantize/apply.h"
 #include "graph/quantize/calibrate.h"
 #include "ptq/precision/quantized_network.h"
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 #include "ptq/stages.h"
 #include "ptq/transforms/channel_scaling.h"
 #include "ptq/transforms/equalize.h"

@@ -18,28 +18,28 @@ graph::Tensor numbers_of(const Setting& setting, const std::string& constant);
 
 /// Gives the constant these values in the quantized network, or their codes if it has a spec. The graph,
 /// which is float, does not change.
-void settle_constant(Setting& setting, const std::string& constant, graph::Tensor numbers);
+void set_final_values(Setting& setting, const std::string& constant, graph::Tensor numbers);
 
 /// Gives each constant of the plan with a spec its codes, by rounding if no stage chose any. Puts them, and
 /// the values that stages set, into `network`.
-void settle_codes(Setting& setting, graph::Graph& network);
+void finish_constants(Setting& setting, graph::Graph& network);
 
 /// Remembers the floats of all constants with final codes or values.
-class SettledCodes {
+class FinalConstants {
  public:
-  explicit SettledCodes(const Setting& setting);
+  explicit FinalConstants(const Setting& setting);
 
   /// Throws Error where a constant has other floats now, and still its codes or values: the stage would
   /// change the network that they belong to.
   void expect_good(const Setting& setting, const Stage& stage) const;
 
  private:
-  struct Settled {
+  struct Final {
     graph::Tensor numbers;
     std::shared_ptr<const QuantizedTensor>
         codes;  ///< held, so that no other tensor can get their address; null: the constant has final values
   };
-  std::map<std::string, Settled> settled_;
+  std::map<std::string, Final> final_;
 };
 
 }  // namespace crumb::ptq

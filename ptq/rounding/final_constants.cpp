@@ -1,4 +1,4 @@
-#include "ptq/rounding/settled_codes.h"
+#include "ptq/rounding/final_constants.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,14 +31,14 @@ bool has_codes(const Setting& setting, const std::string& constant) {
 Tensor numbers_of(const Setting& setting, const std::string& constant) {
   const auto planned = std::ranges::find(setting.plan.constants, constant, &PlannedConstant::value);
   if (planned != setting.plan.constants.end() && planned->rounded) return planned->rounded->value();
-  const auto settled = setting.plan.settled.find(constant);
-  return settled != setting.plan.settled.end() ? settled->second : setting.graph.initializers.at(constant);
+  const auto floats = setting.plan.final_floats.find(constant);
+  return floats != setting.plan.final_floats.end() ? floats->second : setting.graph.initializers.at(constant);
 }
 
-void settle_constant(Setting& setting, const std::string& constant, Tensor numbers) {
+void set_final_values(Setting& setting, const std::string& constant, Tensor numbers) {
   const auto planned = std::ranges::find(setting.plan.constants, constant, &PlannedConstant::value);
   if (planned == setting.plan.constants.end() || !planned->spec) {
-    setting.plan.settled.insert_or_assign(constant, std::move(numbers));
+    setting.plan.final_floats.insert_or_assign(constant, std::move(numbers));
     return;
   }
   graph::Graph alone;
@@ -47,26 +47,26 @@ void settle_constant(Setting& setting, const std::string& constant, Tensor numbe
   planned->rounded = graph::codes_of(*planned, alone, setting.threads);
 }
 
-void settle_codes(Setting& setting, graph::Graph& network) {
+void finish_constants(Setting& setting, graph::Graph& network) {
   for (graph::PlannedConstant& constant : setting.plan.constants) {
     if (!constant.spec) continue;
     constant.rounded = graph::codes_of(constant, setting.graph, setting.threads);
     graph::set_codes(network, constant.value, *constant.rounded);
   }
-  for (const auto& [name, numbers] : setting.plan.settled) network.initializers.at(name) = numbers;
+  for (const auto& [name, numbers] : setting.plan.final_floats) network.initializers.at(name) = numbers;
 }
 
-SettledCodes::SettledCodes(const Setting& setting) {
+FinalConstants::FinalConstants(const Setting& setting) {
   for (const PlannedConstant& planned : setting.plan.constants) {
     const auto found = setting.graph.initializers.find(planned.value);
     if (planned.rounded && found != setting.graph.initializers.end())
-      settled_.insert({planned.value, {.numbers = found->second, .codes = planned.rounded->tensor}});
+      final_.insert({planned.value, {.numbers = found->second, .codes = planned.rounded->tensor}});
   }
-  for (const auto& [name, numbers] : setting.plan.settled)
-    settled_.insert({name, {.numbers = setting.graph.initializers.at(name), .codes = nullptr}});
+  for (const auto& [name, numbers] : setting.plan.final_floats)
+    final_.insert({name, {.numbers = setting.graph.initializers.at(name), .codes = nullptr}});
 }
 
-void SettledCodes::expect_good(const Setting& setting, const Stage& stage) const {
+void FinalConstants::expect_good(const Setting& setting, const Stage& stage) const {
   const auto expect_floats = [&](const std::string& name, const Tensor& before, const char* what) {
     const auto now = setting.graph.initializers.find(name);
     if (now == setting.graph.initializers.end() || !are_alike(before, now->second))
@@ -74,12 +74,12 @@ void SettledCodes::expect_good(const Setting& setting, const Stage& stage) const
                   ": it has to come before that");
   };
   for (const PlannedConstant& planned : setting.plan.constants) {
-    const auto before = settled_.find(planned.value);
-    if (before == settled_.end() || !planned.rounded || planned.rounded->tensor != before->second.codes)
+    const auto before = final_.find(planned.value);
+    if (before == final_.end() || !planned.rounded || planned.rounded->tensor != before->second.codes)
       continue;
     expect_floats(planned.value, before->second.numbers, "codes an earlier stage chose");
   }
-  for (const auto& [name, before] : settled_)
+  for (const auto& [name, before] : final_)
     if (!before.codes) expect_floats(name, before.numbers, "numbers an earlier stage settled");
 }
 
