@@ -37,14 +37,14 @@ void find_libcrumb(Installation& found) {
   const std::string version = CRUMB_VERSION;
   const std::string name = "libcrumb.so." + version.substr(0, version.find('.'));
   const fs::path home = program().parent_path();
-  std::vector<fs::path> places = {home / name, home / "../lib" / name};
+  std::vector<fs::path> paths = {home / name, home / "../lib" / name};
   std::error_code error;
   for (const auto& folder : fs::directory_iterator(home / "../lib", error))
-    if (folder.path().filename().string().ends_with("-linux-gnu")) places.push_back(folder.path() / name);
-  std::erase_if(places, [&](const fs::path& path) { return !fs::exists(path, error); });
-  const std::string path = places.empty() ? name : places[0].lexically_normal().string();
+    if (folder.path().filename().string().ends_with("-linux-gnu")) paths.push_back(folder.path() / name);
+  std::erase_if(paths, [&](const fs::path& path) { return !fs::exists(path, error); });
+  const std::string path = paths.empty() ? name : paths[0].lexically_normal().string();
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle && places.empty()) {
+  if (!handle && paths.empty()) {
     found.lacks.push_back({.what = name,
                            .needed_by = {"programs that run networks through crumb.h"},
                            .command =

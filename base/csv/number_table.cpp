@@ -66,11 +66,11 @@ Result<NumberTable> parse_number_table(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     begin = end + 1;
     const Result<std::size_t> count = parse_line(line, table.values);
-    const std::string place = "line " + std::to_string(number) + ": ";
-    if (!count.ok()) return Failure{place + count.failure().message};
+    const std::string prefix = "line " + std::to_string(number) + ": ";
+    if (!count.ok()) return Failure{prefix + count.failure().message};
     if (number == 1) table.columns = count.value();
     if (count.value() != table.columns) {
-      return Failure{place + "found " + count_text(count.value(), "number") + ", expected " +
+      return Failure{prefix + "found " + count_text(count.value(), "number") + ", expected " +
                      std::to_string(table.columns) + " as in line 1"};
     }
   }

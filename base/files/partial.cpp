@@ -20,8 +20,8 @@ namespace {
 /// Returns the process that holds flock's lock, as the kernel lists it: "1: FLOCK ADVISORY WRITE 1234
 /// fe:00:5678 0 EOF". 0 where there is none, or it is in another container.
 long holder_in_list(const struct stat& info) {
-  char place[64];
-  std::snprintf(place, sizeof place, "%02x:%02x:%llu", major(info.st_dev), minor(info.st_dev),
+  char inode[64];
+  std::snprintf(inode, sizeof inode, "%02x:%02x:%llu", major(info.st_dev), minor(info.st_dev),
                 static_cast<unsigned long long>(info.st_ino));
   std::ifstream list("/proc/locks");
   for (std::string line; std::getline(list, line);) {
@@ -29,7 +29,7 @@ long holder_in_list(const struct stat& info) {
     std::istringstream words(line);
     std::string number, kind, mode, access, file;
     long process = 0;
-    if (words >> number >> kind >> mode >> access >> process >> file && kind == "FLOCK" && file == place)
+    if (words >> number >> kind >> mode >> access >> process >> file && kind == "FLOCK" && file == inode)
       return process;
   }
   return 0;

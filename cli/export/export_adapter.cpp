@@ -35,16 +35,16 @@ DType type_of(const Adapter& adapter) {
 }
 
 std::string chosen_name(const std::vector<std::string>& names, const std::string& input,
-                        const std::string& wish) {
+                        const std::string& requested) {
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
   if (names.empty()) throw usage_error(quote_text(input) + " has no adapter");
-  if (wish.empty() && names.size() > 1)
+  if (requested.empty() && names.size() > 1)
     throw usage_error(quote_text(input) + " has several adapters (" + all + "): choose one with --name");
-  if (wish.empty()) return names[0];
-  if (std::ranges::find(names, wish) == names.end())
-    throw usage_error("--name " + quote_text(wish) + ": " + quote_text(input) + " has " + all);
-  return wish;
+  if (requested.empty()) return names[0];
+  if (std::ranges::find(names, requested) == names.end())
+    throw usage_error("--name " + quote_text(requested) + ": " + quote_text(input) + " has " + all);
+  return requested;
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ constexpr std::string_view kSame = "same";
 
 /// Returns the spec of activations for "same": the format's own numbers, as integers without a sign; those
 /// that can be negative get one (graph/quantize/plan.h).
-std::string activations_of(const std::string& wish, const std::string& format) {
+std::string activations_of(const std::string& requested, const std::string& format) {
   const std::string number = format.substr(0, format.find(':'));
-  if (wish != kSame || number == "keep") return wish == kSame ? number : wish;
+  if (requested != kSame || number == "keep") return requested == kSame ? number : requested;
   try {
     return to_string(parse_activations_or_keep(number.starts_with("int") ? "u" + number : number));
   } catch (const Error& error) {

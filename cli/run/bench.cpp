@@ -98,8 +98,8 @@ std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchFlags& options) 
 struct Times {
   std::vector<double> seconds;  ///< one a run, sorted
   double at(double share) const {
-    const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(seconds.size())));
-    return seconds[std::min(std::max<std::size_t>(place, 1), seconds.size()) - 1];
+    const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(seconds.size())));
+    return seconds[std::min(std::max<std::size_t>(rank, 1), seconds.size()) - 1];
   }
 };
 

@@ -98,10 +98,10 @@ class SquaredGradientSums {
       throw Error("next tokens need ids [1, tokens] and logits [1, tokens, vocabulary], found " +
                   libtorch::text_of(libtorch::typed(ids)) + " and " +
                   libtorch::text_of(libtorch::typed(logits)));
-    const std::int64_t places = ids.size(1) - 1;
-    if (places < 1 || !logits.requires_grad()) return;
-    torch::autograd::backward({at::cross_entropy_loss(logits[0].narrow(0, 0, places),
-                                                      ids[0].narrow(0, 1, places), {}, at::Reduction::Sum)});
+    const std::int64_t positions = ids.size(1) - 1;
+    if (positions < 1 || !logits.requires_grad()) return;
+    torch::autograd::backward({at::cross_entropy_loss(
+        logits[0].narrow(0, 0, positions), ids[0].narrow(0, 1, positions), {}, at::Reduction::Sum)});
   }
 
   void add_signs(const std::vector<TypedTensor>& results) const {

@@ -100,9 +100,9 @@ std::uint64_t BitsLearner::least_cost() const {
 void BitsLearner::start() {
   const auto learned =
       std::ranges::count_if(members_, [](const Member& member) { return member.quantizer != nullptr; });
-  const std::string wish = "learned_bits: " + to_string(std::optional(budget_));
+  const std::string goal = "learned_bits: " + to_string(std::optional(budget_));
   if (learned == 0) {
-    throw Error(wish +
+    throw Error(goal +
                 ": no weight has a width that can be learned; expected signed integers with learned scales, "
                 "for each channel or for the tensor, as in weights: int4:channel, without an accumulator and "
                 "without a rule that gives `weights`");
@@ -111,7 +111,7 @@ void BitsLearner::start() {
   std::uint64_t fixed = 0;
   for (const Member& member : members_) fixed += member.quantizer ? 0 : member.costs.front();
   const auto cost = [&](std::uint64_t of) { return amount_text(static_cast<double>(of) + rest_); };
-  throw Error(wish + " cannot be kept: with " + std::to_string(budget_.least) +
+  throw Error(goal + " cannot be kept: with " + std::to_string(budget_.least) +
               " bits for every weight whose width is learned the network takes " + cost(least_cost()) +
               (fixed > 0
                    ? ", of which weights whose width is given take " + amount_text(static_cast<double>(fixed))

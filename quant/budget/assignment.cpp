@@ -153,13 +153,13 @@ class AssignmentSearch {
   }
 
   /// Keeps a choice of candidates within the budget where it is the best so far.
-  void offer(const std::vector<uint32_t>& places) {
+  void offer(const std::vector<uint32_t>& choice) {
     double loss = 0;
-    for (size_t i = 0; i < items_.size(); ++i) loss += items_[i][places[i]].loss;
+    for (size_t i = 0; i < items_.size(); ++i) loss += items_[i][choice[i]].loss;
     if (!best_.empty() && loss >= best_loss_) return;
     best_loss_ = loss;
     best_.clear();
-    for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
+    for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][choice[i]]);
   }
 
   /// A combination: how it differs from the base, over the items that were looked at.
@@ -173,14 +173,14 @@ class AssignmentSearch {
   struct Node {
     uint32_t before;
     uint32_t item;
-    uint32_t place;
+    uint32_t candidate;
   };
   /// A candidate other than the base's, as a change to the base.
   struct Change {
     int64_t cost;
     double loss;
     double regret;
-    uint32_t place;
+    uint32_t candidate;
   };
   struct Turn {
     size_t item;
@@ -192,9 +192,10 @@ class AssignmentSearch {
     for (size_t i = 0; i < items_.size(); ++i) {
       const Candidate& base = items_[i][relaxed.base[i]];
       Turn turn{i, {}};
-      for (uint32_t place = 0; place < items_[i].size(); ++place) {
-        if (place == relaxed.base[i]) continue;
-        Change change{items_[i][place].cost - base.cost, items_[i][place].loss - base.loss, 0, place};
+      for (uint32_t candidate = 0; candidate < items_[i].size(); ++candidate) {
+        if (candidate == relaxed.base[i]) continue;
+        Change change{items_[i][candidate].cost - base.cost, items_[i][candidate].loss - base.loss, 0,
+                      candidate};
         change.regret = std::max(0.0, change.loss + relaxed.price * static_cast<double>(change.cost));
         if (!hopeless(relaxed.bound + change.regret)) turn.changes.push_back(change);
       }
@@ -263,7 +264,7 @@ class AssignmentSearch {
           }
           ++looked_at_;
           next.node = static_cast<uint32_t>(nodes.size());
-          nodes.push_back({state.node, static_cast<uint32_t>(turns[t].item), change.place});
+          nodes.push_back({state.node, static_cast<uint32_t>(turns[t].item), change.candidate});
           made.push_back(next);
           if (next.cost <= relaxed.slack && relaxed.base_loss + next.loss < best_loss_) {
             best_loss_ = relaxed.base_loss + next.loss;
@@ -303,24 +304,24 @@ class AssignmentSearch {
   }
 
   static void sweep(std::vector<Node>& nodes, std::vector<State>& states, std::optional<State>& best) {
-    std::vector<uint32_t> place(nodes.size(), kNoNode);
+    std::vector<uint32_t> moved_to(nodes.size(), kNoNode);
     const auto mark = [&](uint32_t node) {
-      for (; node != kNoNode && place[node] == kNoNode; node = nodes[node].before) place[node] = 0;
+      for (; node != kNoNode && moved_to[node] == kNoNode; node = nodes[node].before) moved_to[node] = 0;
     };
     for (const State& state : states) mark(state.node);
     if (best) mark(best->node);
     uint32_t kept = 0;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      if (place[i] == kNoNode) continue;
+      if (moved_to[i] == kNoNode) continue;
       Node node = nodes[i];
-      if (node.before != kNoNode) node.before = place[node.before];
-      place[i] = kept;
+      if (node.before != kNoNode) node.before = moved_to[node.before];
+      moved_to[i] = kept;
       nodes[kept++] = node;
     }
     nodes.resize(kept);
     for (State& state : states)
-      if (state.node != kNoNode) state.node = place[state.node];
-    if (best) best->node = place[best->node];
+      if (state.node != kNoNode) state.node = moved_to[state.node];
+    if (best) best->node = moved_to[best->node];
   }
 
   const AssignmentLimits limits_;

@@ -123,16 +123,16 @@ class Chooser {
 
   Assignment within_bits() const {
     const auto items = options([](size_t, const MeasuredFormat& format) { return format.bytes; });
-    const double wish = request_.target.bits_per_weight;
+    const double most_bits = request_.target.bits_per_weight;
     const uint64_t least = fixed_bytes_ + cost_of(items, cheapest(items));
-    if (bits_per_weight(least, weights_) > wish) {
-      throw usage_error("the target of " + number_text(wish) +
+    if (bits_per_weight(least, weights_) > most_bits) {
+      throw usage_error("the target of " + number_text(most_bits) +
                         "bpw is below the least that these formats give here: " + bits_text(least, weights_));
     }
     // A budget for more than 64 bits in every tensor is as good as none.
-    const double most = std::min(wish, 64.0) / 8 * static_cast<double>(weights_) + 1;
+    const double most = std::min(most_bits, 64.0) / 8 * static_cast<double>(weights_) + 1;
     auto budget = std::max(least, static_cast<uint64_t>(most));
-    while (bits_per_weight(budget, weights_) > wish) --budget;
+    while (bits_per_weight(budget, weights_) > most_bits) --budget;
     return assign(items, budget - fixed_bytes_).value();
   }
 

@@ -69,20 +69,20 @@ struct Cut {
   uint64_t bytes = 0;
 };
 
-Cut cut(const PlannedTensor& planned, uint64_t wish) {
+Cut cut(const PlannedTensor& planned, uint64_t requested) {
   const TensorEntry& entry = *planned.entry;
   const unsigned bits = dtype_bits(entry.dtype);
   if (!planned.spec) {
-    const uint64_t bytes = wish * kKeptSliceBytes / 24 * 24;  // whole elements of every type
+    const uint64_t bytes = requested * kKeptSliceBytes / 24 * 24;  // whole elements of every type
     return {0, std::min(bytes, entry.bytes)};
   }
-  const SliceSize size = slice_size(*planned.spec, entry.shape, wish, planned.codes, planned.stack_axes);
+  const SliceSize size = slice_size(*planned.spec, entry.shape, requested, planned.codes, planned.stack_axes);
   if (size.values == 0) return {};
   const uint64_t all = entry.bytes * 8 / bits;
   uint64_t values = size.values;
   if (bits < 8 && planned.stack_axes == 0) {  // slices end on whole bytes, as matrices of stacks do
     const uint64_t unit = size.unit * 8;
-    values = std::min(std::max(wish / unit, uint64_t{1}) * unit, all);
+    values = std::min(std::max(requested / unit, uint64_t{1}) * unit, all);
   }
   return {values, values * bits / 8};
 }
@@ -132,12 +132,12 @@ class RunPlanner {
         header_bytes_(2 * write_crumb_header(header).size() + header.tensors.size() * kPerTensor) {}
 
   /// Returns the resident memory of a run with slices of about this many values.
-  Need need(uint64_t wish) const {
+  Need need(uint64_t requested) const {
     // One tensor may be read while another is quantized and a third is written: each stage has its own
     // maximum.
     uint64_t slice_bytes = 0, reading = 0, quantizing = 0, compressing = 0, before = 0;
     for (size_t i = 0; i < plan_.size(); ++i) {
-      const Cut slice = cut(plan_[i], wish);
+      const Cut slice = cut(plan_[i], requested);
       slice_bytes = std::max(slice_bytes, slice.bytes);
       reading = std::max(reading, TensorReader::resident_bytes(*plan_[i].entry));
       quantizing = std::max(quantizing, before + quantizing_bytes(plan_[i], slice));
@@ -183,15 +183,15 @@ RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>&
     limit = 2 * largest + 200 * kMega;
   }
   const RunPlanner planner(plan, run.header, recipe.zstd, threads > 0 ? threads : default_threads(), base);
-  uint64_t wish = kSliceValues;
-  Need need = planner.need(wish);
-  while (need.peak > limit && wish > kLeastSliceValues) need = planner.need(wish /= 2);
+  uint64_t requested = kSliceValues;
+  Need need = planner.need(requested);
+  while (need.peak > limit && requested > kLeastSliceValues) need = planner.need(requested /= 2);
   if (need.peak > limit && memory != 0) {
     throw usage_error("a memory of " + mega_text(memory) + " is too little for this run; the least is " +
                       mega_text(need.peak + kUnlike));
   }
   for (const PlannedTensor& planned : plan) {
-    const Cut slice = cut(planned, wish);
+    const Cut slice = cut(planned, requested);
     run.slices.push_back(slice.values);
     run.jobs.push_back({planned.entry, slice.bytes});
   }

@@ -35,14 +35,14 @@ class StrayCodes {
   bool has(uint8_t pattern) const { return stray_[pattern] != 0; }
 
   /// Returns "...: code -8 at row 3, column 5; int4 (narrow range) has codes from -7 to 7".
-  Failure failure(uint8_t pattern, const std::string& item, const std::string& place) const {
+  Failure failure(uint8_t pattern, const std::string& item, const std::string& position) const {
     const std::string range = number_.grid == Grid::kMinifloat
                                   ? " has no finite value for it"
                                   : " (" + std::string(kRangeNames[static_cast<size_t>(range_)]) +
                                         " range) has codes from " +
                                         std::to_string(number_.least_code(range_)) + " to " +
                                         std::to_string(number_.greatest_code(range_));
-    return {what_ + ": " + item + " " + std::to_string(number_.code_of(pattern)) + " at " + place + "; " +
+    return {what_ + ": " + item + " " + std::to_string(number_.code_of(pattern)) + " at " + position + "; " +
             std::string(number_.name) + range};
   }
 
@@ -58,7 +58,7 @@ Failure padding_failure(const std::string& what, uint64_t slot) {
   return {what + ": the padding bits of slot " + std::to_string(slot) + " are not zero"};
 }
 
-std::string place_of(uint64_t row, uint64_t column) {
+std::string position_of(uint64_t row, uint64_t column) {
   return "row " + std::to_string(row) + ", column " + std::to_string(column);
 }
 
@@ -148,7 +148,7 @@ class CodesCheck {
   Failure stray(uint8_t pattern, uint64_t index) const {
     const bool is_code = rows_ > 1 || item_ == "code";
     return strays_.failure(pattern, item_,
-                           is_code ? place_of(row_, index) : "index " + std::to_string(index));
+                           is_code ? position_of(row_, index) : "index " + std::to_string(index));
   }
 
   const int bits_;
@@ -202,9 +202,9 @@ class TilesCheck {
       for (uint64_t c = 0; c < kTileCols; ++c) {
         if (r < rows && c < cols) {
           if (strays_.has(codes[c]))
-            return strays_.failure(codes[c], "code", place_of(first_row + r, first_col + c));
+            return strays_.failure(codes[c], "code", position_of(first_row + r, first_col + c));
         } else if (codes[c] != 0) {
-          return Failure{what_ + ": the padding bits at " + place_of(first_row + r, first_col + c) +
+          return Failure{what_ + ": the padding bits at " + position_of(first_row + r, first_col + c) +
                          " are not zero; the matrix has " + std::to_string(matrix_.rows) + " rows and " +
                          std::to_string(matrix_.cols) + " columns"};
         }

@@ -104,17 +104,17 @@ std::vector<QuantSpec> parse_list(std::string_view text, ParseSpec parse, const 
   for (size_t begin = 0; begin <= text.size();) {
     const size_t comma = std::min(text.find(',', begin), text.size());
     const std::string_view part = text.substr(begin, comma - begin);
-    const std::string place = "format " + std::to_string(formats.size() + 1) + ": ";
-    if (part.empty()) throw usage_error(place + "found nothing, expected a spec, as in int4:group=128");
+    const std::string prefix = "format " + std::to_string(formats.size() + 1) + ": ";
+    if (part.empty()) throw usage_error(prefix + "found nothing, expected a spec, as in int4:group=128");
     SpecOrKeep spec;
     try {
       spec = parse(part);
     } catch (const Error& error) {
-      throw usage_error(place + error.what());
+      throw usage_error(prefix + error.what());
     }
-    if (!spec) throw usage_error(place + "found 'keep', expected a spec; " + keeps);
+    if (!spec) throw usage_error(prefix + "found 'keep', expected a spec; " + keeps);
     if (std::ranges::find(formats, *spec) != formats.end()) {
-      throw usage_error(place + quote_text(spec->to_string()) + " is there twice");
+      throw usage_error(prefix + quote_text(spec->to_string()) + " is there twice");
     }
     if (formats.size() == kMostFormats) {
       throw usage_error("found more than " + std::to_string(kMostFormats) + " formats");

@@ -49,7 +49,7 @@ void for_pieces(const float* x, uint64_t n, uint64_t index, const Visit& visit) 
 
 /// Returns the 0-based index of the value at 1-based sorted position floor(p/100 * n + 0.5), at least the
 /// first.
-uint64_t percentile_place(uint64_t count, double p) {
+uint64_t percentile_index(uint64_t count, double p) {
   const auto n = static_cast<double>(count);
   return static_cast<uint64_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
 }
@@ -65,7 +65,7 @@ float from_ordered_bits(uint32_t bits) {
 
 /// Returns the value at a 0-based sorted index among the block's values (or their magnitudes). Counts the
 /// upper, then the lower half of their bits: two passes, whatever the block's size.
-float value_at(const BlockValues& block, bool magnitudes, uint64_t place) {
+float value_at(const BlockValues& block, bool magnitudes, uint64_t rank) {
   uint32_t upper = 0;
   for (const bool lower : {false, true}) {
     std::vector<uint64_t> counts(size_t{1} << 16);
@@ -80,7 +80,7 @@ float value_at(const BlockValues& block, bool magnitudes, uint64_t place) {
       }
     });
     uint32_t digit = 0;
-    for (; place >= counts[digit]; ++digit) place -= counts[digit];
+    for (; rank >= counts[digit]; ++digit) rank -= counts[digit];
     if (lower) return from_ordered_bits(upper << 16 | digit);
     upper = digit;
   }
@@ -89,14 +89,14 @@ float value_at(const BlockValues& block, bool magnitudes, uint64_t place) {
 
 float percentile_of(const BlockValues& block, bool magnitudes, double p) {
   const uint64_t count = block.rows * block.cols;
-  const uint64_t place = percentile_place(count, p);
-  if (count > kPiece) return value_at(block, magnitudes, place);
+  const uint64_t rank = percentile_index(count, p);
+  if (count > kPiece) return value_at(block, magnitudes, rank);
   std::vector<float> values;
   for_runs(block, [&](const float* x, uint64_t n, uint64_t) { values.insert(values.end(), x, x + n); });
   if (magnitudes) {
     for (float& v : values) v = std::fabs(v);
   }
-  const auto at = values.begin() + static_cast<ptrdiff_t>(place);
+  const auto at = values.begin() + static_cast<ptrdiff_t>(rank);
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }

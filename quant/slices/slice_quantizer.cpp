@@ -341,8 +341,8 @@ class Run {
 
 }  // namespace
 
-SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish, CodeLayout codes,
-                     uint64_t stack_axes) {
+SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t requested,
+                     CodeLayout codes, uint64_t stack_axes) {
   if (stack_axes > 0) {
     const uint64_t one = matrix_shape(shape.subspan(stack_axes)).take().size();
     return {one, one};
@@ -360,7 +360,7 @@ SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uin
   }
   if (codes == CodeLayout::kTiles) unit = std::lcm(unit, kTileRows * matrix.cols);
   unit = std::min(unit, matrix.size());
-  return {std::min(std::max(wish / unit, uint64_t{1}) * unit, matrix.size()), unit};
+  return {std::min(std::max(requested / unit, uint64_t{1}) * unit, matrix.size()), unit};
 }
 
 uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values,

@@ -27,7 +27,7 @@ struct SliceSize {
   uint64_t unit = 0;    ///< the smallest slice
 };
 /// Returns the size of a tensor's slices. With tiles, no slice cuts one in two.
-SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish,
+SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t requested,
                      CodeLayout codes = CodeLayout::kRows, uint64_t stack_axes = 0);
 
 /// Returns the most bytes that quantizing slices of this many values holds in memory in addition to the slice
