@@ -16,8 +16,8 @@ using graph::Shape;
 /// Returns the first element of one list that differs from the other's; "none" after the end of a list.
 std::string first_other(const std::vector<std::string>& found, const std::vector<std::string>& expected) {
   const auto [mine, theirs] = std::ranges::mismatch(found, expected);
-  const auto text = [](const auto place, const auto end) {
-    return place == end ? std::string("none") : quote_text(*place);
+  const auto text = [](const auto at, const auto end) {
+    return at == end ? std::string("none") : quote_text(*at);
   };
   return text(mine, found.end()) + ", there " + text(theirs, expected.end());
 }

@@ -32,11 +32,11 @@ Graph trainable(Graph graph, const std::string& name) {
 }
 
 /// Returns the transpose [columns, rows] of a matrix [rows, columns].
-at::Tensor turned(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
+at::Tensor transpose_of(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
   return at::tensor(values).view({static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}).t();
 }
 
-std::vector<float> turned_back(const at::Tensor& matrix) {
+std::vector<float> from_transpose(const at::Tensor& matrix) {
   const at::Tensor rows = matrix.detach().to(at::kCPU).t().contiguous();
   return {rows.const_data_ptr<float>(), rows.const_data_ptr<float>() + rows.numel()};
 }
@@ -123,8 +123,8 @@ std::vector<at::Tensor> AdaptedNetwork::forward(const std::vector<at::Tensor>& i
 Adapter AdaptedNetwork::adapter() const {
   Adapter adapter = graph::adapter_of(graph_, name_);
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
-    adapter.updates[i].down = turned_back(matrices_[i].down);
-    adapter.updates[i].up = turned_back(matrices_[i].up);
+    adapter.updates[i].down = from_transpose(matrices_[i].down);
+    adapter.updates[i].up = from_transpose(matrices_[i].up);
   }
   return adapter;
 }
@@ -136,8 +136,8 @@ void AdaptedNetwork::set(const Adapter& adapter) {
   const torch::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const LowRankUpdate& update = adapter.updates[i];
-    const at::Tensor down = turned(update.down, update.rank, update.in),
-                     up = turned(update.up, update.out, update.rank);
+    const at::Tensor down = transpose_of(update.down, update.rank, update.in),
+                     up = transpose_of(update.up, update.out, update.rank);
     if (update.module != matrices_[i].module || down.sizes() != matrices_[i].down.sizes() ||
         up.sizes() != matrices_[i].up.sizes())
       throw Error("the adapter of layer " + quote_text(update.module) + " is none of layer " +

@@ -27,8 +27,8 @@ std::string escaped(std::string_view text) {
   // XML has no such characters, though UTF-8 has them.
   for (const auto& [character, words] :
        {std::pair("\xef\xbf\xbe", "\\xef\\xbf\\xbe"), {"\xef\xbf\xbf", "\\xef\\xbf\\xbf"}}) {
-    for (std::size_t place = safe.find(character); place != std::string::npos; place = safe.find(character))
-      safe.replace(place, 3, words);
+    for (std::size_t found = safe.find(character); found != std::string::npos; found = safe.find(character))
+      safe.replace(found, 3, words);
   }
   return safe;
 }

@@ -10,7 +10,7 @@ namespace crumb::cli {
 namespace {
 
 /// The state of the command line after the words before the cursor.
-struct Place {
+struct State {
   const CLI::App* verb;
   const CLI::Option* awaits = nullptr;  ///< the flag whose values may come next
   bool must = false;                    ///< whether only such values may come next
@@ -19,16 +19,16 @@ struct Place {
   std::vector<const CLI::Option*> given;
 };
 
-void take_flag(Place& place, const std::string& word) {
+void take_flag(State& state, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
-  const CLI::Option* const flag = place.verb->get_option_no_throw(name);
-  place.awaits = nullptr;
+  const CLI::Option* const flag = state.verb->get_option_no_throw(name);
+  state.awaits = nullptr;
   if (!flag) return;
-  place.given.push_back(flag);
+  state.given.push_back(flag);
   if (name.size() < word.size() || flag->get_items_expected_max() == 0) return;
-  place.awaits = flag;
-  place.taken = 0;
-  place.must = flag->get_items_expected_min() > 0;
+  state.awaits = flag;
+  state.taken = 0;
+  state.must = flag->get_items_expected_min() > 0;
 }
 
 /// Returns the subcommand of that name; null where there is none.
@@ -38,20 +38,20 @@ const CLI::App* find_below(const CLI::App& verb, const std::string& name) {
   return nullptr;
 }
 
-void take_word(Place& place, const std::string& word) {
-  if (place.awaits && (place.must || !word.starts_with('-'))) {
-    ++place.taken;
-    place.must = place.taken < static_cast<std::size_t>(place.awaits->get_items_expected_min());
-    if (place.taken >= static_cast<std::size_t>(place.awaits->get_items_expected_max()))
-      place.awaits = nullptr;
+void take_word(State& state, const std::string& word) {
+  if (state.awaits && (state.must || !word.starts_with('-'))) {
+    ++state.taken;
+    state.must = state.taken < static_cast<std::size_t>(state.awaits->get_items_expected_min());
+    if (state.taken >= static_cast<std::size_t>(state.awaits->get_items_expected_max()))
+      state.awaits = nullptr;
     return;
   }
-  if (word.starts_with('-') && word.size() > 1) return take_flag(place, word);
-  if (const CLI::App* below = find_below(*place.verb, word)) {
-    place = {.verb = below, .given = {}};
+  if (word.starts_with('-') && word.size() > 1) return take_flag(state, word);
+  if (const CLI::App* below = find_below(*state.verb, word)) {
+    state = {.verb = below, .given = {}};
     return;
   }
-  ++place.positionals;
+  ++state.positionals;
 }
 
 void add_values_of(const CLI::Option& option, const std::string& begun, Candidates& found) {
@@ -71,9 +71,9 @@ std::string first_words(const std::string& help) {
   return lines.empty() ? "" : lines[0] + (lines.size() > 1 ? " ..." : "");
 }
 
-void add_flags(const Place& place, const std::string& begun, Candidates& found) {
-  for (const CLI::Option* option : place.verb->get_options()) {
-    const bool is_given = std::ranges::find(place.given, option) != place.given.end();
+void add_flags(const State& state, const std::string& begun, Candidates& found) {
+  for (const CLI::Option* option : state.verb->get_options()) {
+    const bool is_given = std::ranges::find(state.given, option) != state.given.end();
     const bool is_once = option->get_expected_max() <= 1 || option->get_items_expected_max() == 0;
     if (is_given && is_once) continue;
     for (const std::string& name : option->get_lnames())
@@ -85,13 +85,13 @@ void add_flags(const Place& place, const std::string& begun, Candidates& found) 
   }
 }
 
-const CLI::Option* positional_at(const CLI::App& verb, std::size_t place) {
+const CLI::Option* positional_at(const CLI::App& verb, std::size_t index) {
   const CLI::Option* last = nullptr;
   for (const CLI::Option* option : verb.get_options()) {
     if (!option->get_positional()) continue;
     last = option;
-    if (place == 0) return option;
-    --place;
+    if (index == 0) return option;
+    --index;
   }
   const bool is_open = last && last->get_items_expected_max() > 1;
   return is_open ? last : nullptr;
@@ -100,32 +100,32 @@ const CLI::Option* positional_at(const CLI::App& verb, std::size_t place) {
 }  // namespace
 
 Candidates complete(const CLI::App& app, const std::vector<std::string>& words) {
-  Place place{.verb = &app, .given = {}};
+  State state{.verb = &app, .given = {}};
   Candidates found;
   if (words.empty()) return found;
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
-    if (i > 0 || words[i] != "help") take_word(place, words[i]);
+    if (i > 0 || words[i] != "help") take_word(state, words[i]);
   const std::string& begun = words.back();
-  if (begun.starts_with("--") && begun.find('=') != std::string::npos && !place.must) {
+  if (begun.starts_with("--") && begun.find('=') != std::string::npos && !state.must) {
     const std::size_t value = begun.find('=') + 1;
-    const CLI::Option* flag = place.verb->get_option_no_throw(begun.substr(0, value - 1));
+    const CLI::Option* flag = state.verb->get_option_no_throw(begun.substr(0, value - 1));
     if (!flag) return found;
     add_values_of(*flag, begun.substr(value), found);
     for (Candidate& word : found.words) word.text.insert(0, begun.substr(0, value));
     return found;
   }
-  if (place.awaits) add_values_of(*place.awaits, begun, found);
-  if (place.must) return found;
+  if (state.awaits) add_values_of(*state.awaits, begun, found);
+  if (state.must) return found;
   if (begun.starts_with('-')) {
-    add_flags(place, begun, found);
+    add_flags(state, begun, found);
     return found;
   }
   const std::vector<const CLI::App*> below =
-      place.verb->get_subcommands([](const CLI::App* verb) { return is_shown(*verb); });
+      state.verb->get_subcommands([](const CLI::App* verb) { return is_shown(*verb); });
   for (const CLI::App* verb : below)
     if (verb->get_name().starts_with(begun))
       found.words.push_back({verb->get_name(), first_words(verb->get_description())});
-  if (const CLI::Option* positional = positional_at(*place.verb, place.positionals))
+  if (const CLI::Option* positional = positional_at(*state.verb, state.positionals))
     add_values_of(*positional, begun, found);
   return found;
 }

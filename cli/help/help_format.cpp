@@ -62,10 +62,10 @@ std::vector<std::string> group_titles(const CLI::App& verb) {
     const bool is_seen = std::ranges::find(titles, title) != titles.end();
     if (option->nonpositional() && !title.empty() && !is_seen) titles.push_back(title);
   }
-  const auto place = [](const std::string& title) {
+  const auto order = [](const std::string& title) {
     return title == kInputFlags ? 0 : title == kOutputFlags ? 2 : title == kRunningFlags ? 3 : 1;
   };
-  std::ranges::stable_sort(titles, {}, place);
+  std::ranges::stable_sort(titles, {}, order);
   return titles;
 }
 

@@ -72,18 +72,18 @@ at::Tensor values_of(const KeptMoment& kept, std::int64_t first, std::int64_t co
 
 void keep(KeptMoment& kept, std::int64_t first, const at::Tensor& values, const at::Tensor& noise) {
   const std::int64_t count = values.numel();
-  at::Tensor place = kept.codes.narrow(0, first, count);
+  at::Tensor part = kept.codes.narrow(0, first, count);
   if (!is_logarithmic(kept)) {
     // The upper half of the bits, plus one where the noise carries.
     const at::Tensor bits = values.view(at::kInt) + noise;
-    place.copy_((bits - bits.bitwise_and(kMostNoise - 1)).view(at::kFloat));
+    part.copy_((bits - bits.bitwise_and(kMostNoise - 1)).view(at::kFloat));
     return;
   }
   const at::Tensor blocks = in_blocks(values.abs());
   const at::Tensor most = std::get<0>(blocks.max(1, /*keepdim=*/true));
   kept.most.narrow(0, first / kBlock, most.numel()).copy_(most.view({-1}));
   const at::Tensor share = at::where(most > 0, blocks / most, 0.0).view({-1}).narrow(0, 0, count);
-  place.copy_(codes_of(share, noise, top_of(kept), !has_sign(kept)) * values.sign());
+  part.copy_(codes_of(share, noise, top_of(kept), !has_sign(kept)) * values.sign());
 }
 
 ShortAdamW::ShortAdamW(std::vector<torch::optim::OptimizerParamGroup> groups,
@@ -123,9 +123,9 @@ void ShortAdamW::update(at::Tensor& parameter, const torch::optim::AdamWOptions&
     const at::Tensor m = at::lerp(values_of(moments.first, begin, count), g, 1 - beta1);
     const at::Tensor v = values_of(moments.second, begin, count).mul_(beta2).addcmul_(g, g, 1 - beta2);
     const at::Tensor scale = (v.sqrt() / root2).add_(options.eps());
-    at::Tensor place = flat.narrow(0, begin, count);
-    place.mul_(1 - options.lr() * options.weight_decay());
-    place.addcdiv_(m, scale, -options.lr() / correction1);
+    at::Tensor part = flat.narrow(0, begin, count);
+    part.mul_(1 - options.lr() * options.weight_decay());
+    part.addcdiv_(m, scale, -options.lr() / correction1);
     const std::uint64_t chance =
         split_mix(split_mix(split_mix(seed_ ^ static_cast<std::uint64_t>(steps_)) ^ number) ^
                   static_cast<std::uint64_t>(begin));

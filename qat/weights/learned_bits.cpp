@@ -211,13 +211,13 @@ LearnedWidths BitsLearner::report() const {
                        .layers = {}};
   for (const Member& member : members_) {
     LayerWidth layer{.name = member.name, .weights = member.weights, .bits = member.bits, .learned = {}};
-    std::size_t place = 0;
+    std::size_t index = 0;
     if (member.quantizer) {
       layer.bits = member.quantizer->width();
       layer.learned = member.quantizer->real_bits();
-      place = static_cast<std::size_t>(layer.bits - budget_.least);
+      index = static_cast<std::size_t>(layer.bits - budget_.least);
     }
-    report.used += static_cast<double>(member.costs[place]);
+    report.used += static_cast<double>(member.costs[index]);
     report.layers.push_back(std::move(layer));
   }
   report.used = in_unit(report.used);

@@ -15,13 +15,13 @@ std::align_val_t alignment_of(size_t bytes) {
 }  // namespace
 
 void* allocate_pages(size_t bytes) {
-  void* place = ::operator new(bytes, alignment_of(bytes));
+  void* memory = ::operator new(bytes, alignment_of(bytes));
   // Only a hint: if the system declines, nothing is lost. The end keeps ordinary pages, so that no more
   // memory is taken than was asked for.
-  if (bytes >= kLeastHuge) ::madvise(place, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-  return place;
+  if (bytes >= kLeastHuge) ::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return memory;
 }
 
-void free_pages(void* place, size_t bytes) noexcept { ::operator delete(place, alignment_of(bytes)); }
+void free_pages(void* memory, size_t bytes) noexcept { ::operator delete(memory, alignment_of(bytes)); }
 
 }  // namespace crumb

@@ -12,7 +12,7 @@ namespace crumb {
 /// Allocates memory that huge pages back where it is large and the system has them: the first touch then
 /// costs a fraction. Throws std::bad_alloc. free_pages() with the same size frees it.
 void* allocate_pages(size_t bytes);
-void free_pages(void* place, size_t bytes) noexcept;
+void free_pages(void* memory, size_t bytes) noexcept;
 
 /// Leaves what resize() adds uninitialized: the threads that write it also touch it first.
 template <class T>
@@ -20,16 +20,16 @@ struct UnfilledAllocator {
   using value_type = T;  // NOLINT(readability-identifier-naming): the standard's name
 
   T* allocate(size_t count) { return static_cast<T*>(allocate_pages(count * sizeof(T))); }
-  void deallocate(T* place, size_t count) noexcept { free_pages(place, count * sizeof(T)); }
+  void deallocate(T* memory, size_t count) noexcept { free_pages(memory, count * sizeof(T)); }
   bool operator==(const UnfilledAllocator&) const = default;
 
   template <class U>
-  void construct(U* place) noexcept {
-    ::new (static_cast<void*>(place)) U;
+  void construct(U* memory) noexcept {
+    ::new (static_cast<void*>(memory)) U;
   }
   template <class U, class... Arguments>
-  void construct(U* place, Arguments&&... arguments) {
-    std::construct_at(place, std::forward<Arguments>(arguments)...);
+  void construct(U* memory, Arguments&&... arguments) {
+    std::construct_at(memory, std::forward<Arguments>(arguments)...);
   }
 };
 using CodeBytes = std::vector<std::byte, UnfilledAllocator<std::byte>>;
