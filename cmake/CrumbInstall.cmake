@@ -1,8 +1,7 @@
 # cmake --install: the crumb command, the library that it opens to execute graphs (where LibTorch was found), the
 # LibTorch-free libraries for find_package(crumb), and those on LibTorch for find_package(crumb COMPONENTS qat).
-# libcrumb_jobs.so for C is the component jobs.
-# Components: command, library (libcrumb.so) and development (crumb.h, pkg-config), of which cmake/CrumbPackage.cmake makes
-# Debian packages; rooms, which is all of C++; engine.
+# Components: command, library (libcrumb.so), jobs (libcrumb_jobs.so) and development (their headers for C, pkg-config), of which
+# cmake/CrumbPackage.cmake makes Debian packages; rooms, which is all of C++; engine.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -10,9 +9,8 @@ set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
 set(_own_folder lib/crumb)  # ../lib/crumb from the command: jobs/engines/open_engine.cpp
 install(TARGETS crumb RUNTIME COMPONENT command)
 install(TARGETS crumb_shared LIBRARY COMPONENT library NAMELINK_COMPONENT development)
-install(TARGETS crumb_jobs_shared LIBRARY COMPONENT jobs NAMELINK_COMPONENT jobs)
-install(FILES jobs/c/crumb_jobs.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT jobs)
-install(FILES runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(TARGETS crumb_jobs_shared LIBRARY COMPONENT jobs NAMELINK_COMPONENT development)
+install(FILES jobs/c/crumb_jobs.h runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(FILES LICENSE NOTICE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 
 # pkg-config finds the prefix from where the file lies.
@@ -42,6 +40,8 @@ endforeach()
 install(DIRECTORY ${_pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rooms)
+# A request, a report and what these are made of; the rest of jobs/ is its own.
+set(CRUMB_JOBS_HEADERS calibrate.h language_training.h merge.h model_wishes.h observer.h quantize.h recover.h score.h sweep.h)
 set(_rooms ${CRUMB_ROOMS})
 list(REMOVE_ITEM _rooms ${CRUMB_INSIDE_ROOMS} ${CRUMB_TORCH_ROOMS})
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
@@ -63,7 +63,8 @@ foreach(_room ${_rooms})
     REGEX "jobs/" EXCLUDE)
 endforeach()
 install(FILES ptq/stages.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/ptq)
-install(FILES jobs/quantize.h jobs/sweep.h jobs/observer.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/jobs)
+list(TRANSFORM CRUMB_JOBS_HEADERS PREPEND jobs/ OUTPUT_VARIABLE _jobs_headers)
+install(FILES ${_jobs_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/jobs)
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 
 # crumb_graph needs the ONNX library, which is built for Crumb and found nowhere else.

@@ -19,7 +19,7 @@ def run(*command, **keywords):
 
 @pytest.fixture(scope="module")
 def debian(crumb_bin, tmp_path_factory):
-    """The root folder of a bare Debian 12 (Debian's mirror, over the network) with the three packages installed."""
+    """The root folder of a bare Debian 12 (Debian's mirror, over the network) with the packages installed."""
     if os.geteuid() != 0:
         pytest.skip("a chroot needs root")
     if shutil.which("mmdebstrap") is None:
@@ -27,7 +27,7 @@ def debian(crumb_bin, tmp_path_factory):
     packages, root = tmp_path_factory.mktemp("deb"), tmp_path_factory.mktemp("debian") / "root"
     run("cpack", "-G", "DEB", "--config", crumb_bin.parent / "CPackConfig.cmake", "-B", packages)
     debs = sorted(packages.glob("*.deb"))
-    assert [deb.name.split("_")[0] for deb in debs] == ["crumb", "libcrumb-dev", "libcrumb0"]
+    assert [deb.name.split("_")[0] for deb in debs] == ["crumb", "libcrumb-dev", "libcrumb-jobs0", "libcrumb0"]
     copies = [f"--customize-hook=copy-in {deb} /root" for deb in debs]
     install = 'chroot "$1" sh -c "apt-get install -y --no-install-recommends /root/*.deb gcc libc6-dev pkg-config"'
     run("mmdebstrap", "--variant=apt", *copies, f"--customize-hook={install}", "bookworm", root)
@@ -46,7 +46,7 @@ def inside(debian):
 
 
 def test_nothing_but_debian_is_needed(inside):
-    for name in ["/usr/bin/crumb", "/usr/lib/libcrumb.so.0"]:
+    for name in ["/usr/bin/crumb", "/usr/lib/libcrumb.so.0", "/usr/lib/libcrumb_jobs.so.0"]:
         assert "not found" not in inside(f"ldd {name}")
     assert inside("crumb --version").split()[1] == inside("dpkg-query -W -f '${Version}' crumb")
     assert "Apache" in inside("cat /usr/share/doc/crumb/copyright") and inside("head -n 3 /usr/share/doc/crumb/LICENSE")
@@ -67,6 +67,18 @@ def test_it_generates(inside, debian, smollm2, crumb):
     question = ["--chat", "--prompt", "What is the capital of France?", "--tokens", "20", "--json"]
     answer = json.loads(inside("crumb generate smollm2.gguf " + " ".join(f"'{word}'" for word in question)))["text"]
     assert "Paris" in answer and answer == json.loads(crumb("generate", smollm2, *question).stdout)["text"]
+
+
+def test_the_library_of_jobs_quantizes(inside, debian, short_minilm):
+    """To the command's bytes, from a program in C."""
+    shutil.copytree(short_minilm, debian / "root/short")
+    (debian / "root/job.c").write_text(
+        "#include <crumb_jobs.h>\n#include <stdio.h>\n"
+        "int main(void) {\n"
+        '  const int status = crumb_quantize("short", "job.crumb", "weights: int8:channel", 0, 0, 0);\n'
+        "  if (status) puts(crumb_jobs_error());\n  return status;\n}\n"
+    )
+    inside("cc job.c -lcrumb_jobs -o job && ./job && crumb quantize short -o command.crumb --weights int8:channel && cmp job.crumb command.crumb")
 
 
 def test_the_library_runs_a_network(inside, debian, repo):

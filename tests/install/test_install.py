@@ -1,12 +1,17 @@
 """cmake --install, and find_package(crumb) from a project outside the repository."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "models"))
 
 
 def run(*command, **keywords):
@@ -83,6 +88,22 @@ def test_a_program_outside_quantizes_a_network_by_samples_to_the_commands_bytes(
     for output in (tmp_path / "m.onnx", tmp_path / "x.npy", tmp_path / "no/such.crumb"):
         failed = subprocess.run([*map(str, command), str(output)], capture_output=True, text=True)
         assert failed.returncode == 1 and str(output) in failed.stderr, failed.stderr
+
+
+def test_a_program_outside_merges_and_scores_as_the_command(jobs, crumb_bin, tmp_path):
+    pytest.importorskip("torch"), pytest.importorskip("transformers")
+    tiny = pytest.importorskip("tiny_decoders")
+    tiny.make("llama3", tmp_path / "model")
+    tiny.write_texts(tmp_path)
+    adapted, text = tmp_path / "adapted.crumb", tmp_path / "valid.txt"
+    run(crumb_bin, "quantize", tmp_path / "model", "-o", adapted, "--weights", "int4:group=16", "--stages", "low_rank:rank=2", "--data", tmp_path / "train.txt", "--tokens", "500")
+    said = run(jobs / "merge_and_score", adapted, tmp_path / "job.crumb", text, env=environment_without_engine())
+    run(crumb_bin, "merge", adapted, "-o", tmp_path / "command.crumb")
+    assert (tmp_path / "job.crumb").read_bytes() == (tmp_path / "command.crumb").read_bytes()
+    wanted = json.loads(run(crumb_bin, "perplexity", tmp_path / "command.crumb", "--text", text, "--baseline", adapted, "--context", "24", "--json"))
+    assert said == f"perplexity {wanted['perplexity']:.4f}, KL divergence {wanted['kl_mean']:.6f} nats\n"
+    failed = subprocess.run([jobs / "merge_and_score", tmp_path / "model", tmp_path / "no", text], capture_output=True, text=True)
+    assert failed.returncode == 1 and "give adapters PATH" in failed.stderr
 
 
 def test_a_program_that_exports_no_symbols_opens_libtorch(jobs, prefix, engine, sampled, tmp_path):
