@@ -1,4 +1,4 @@
-// Returns what may come next on a command line, for the completions of shells, from the declarations of verbs
+// Finds what may come next on a command line, for the completions of shells, from the declarations of verbs
 // and flags alone.
 #pragma once
 

@@ -72,7 +72,7 @@ std::string inline_fields(const T& owner) {
   return text;
 }
 
-/// Prints a rule whose names are too many for one line, one item a line.
+/// Returns a rule whose names are too many for one line, one item a line.
 std::string long_rule(const Rule& rule, const std::string& indent) {
   Rule rest = rule;
   rest.match = {};

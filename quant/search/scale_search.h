@@ -1,4 +1,4 @@
-// Finding the scale and zero point of one block: the values of a tensor that share them.
+// Finds the scale and zero point of one block: the values of a tensor that share them.
 //
 //   absmax      ideal = max|x| / largest value of the grid. With a zero point: (max - min) / (hi - lo), where
 //               the range is widened to include 0, and z = lo - min / s. With zero=min: the same quotient

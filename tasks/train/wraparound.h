@@ -9,7 +9,7 @@
 
 namespace crumb::tasks {
 
-/// Returns the first output of a frozen graph for one input. Its inner layers (all matrix products and
+/// Computes the first output of a frozen graph for one input. Its inner layers (all matrix products and
 /// convolutions of quantized weights except the first and the last) compute exact integer sums, each reduced
 /// to `bits` bits of two's complement: whatever the order, a register that wraps around ends there. Throws
 /// Error where a layer has no integer codes or input.
