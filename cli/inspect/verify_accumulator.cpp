@@ -98,7 +98,7 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
     if (row == report.layers.end() || !row->worst) continue;
     const std::string wish = graph::file_name_of(layer.name);
     for (analysis::Witness& witness : analysis::witnesses_of(layer, row->tile)) {
-      if (row->tile > 0) {  // a certificate proves its registers
+      if (row->tile > 0) {  // only a certificate describes its registers
         witness.graph = analysis::with_certificates(
             std::move(witness.graph),
             {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});

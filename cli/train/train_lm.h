@@ -27,8 +27,7 @@ struct LanguageWish {
   LanguageFlags flags;
   RecipeFlags recipe;
   std::string data, valid, loss, output;  ///< texts, the loss's name, and the folder
-  std::vector<std::string> given;         ///< the flags that were given although stages of a recipe say the
-                                          ///< same
+  std::vector<std::string> given;         ///< the given flags that stages of a recipe replace
   std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
   double rate = 0;                        ///< 0: by the recipe's rounding error
   std::uint64_t seed = 0;

@@ -32,8 +32,7 @@ class EdgeQuantizers {
 };
 
 /// Returns the graph that trains: it has one quantizer node on each edge, and one on what a cache keeps,
-/// which by itself passes values on; weights and biases stay as they are. The quantizers' constants do not
-/// train.
+/// whose own scales are placeholders; weights and biases stay as they are. The nodes' constants do not train.
 graph::Graph with_edge_quantizers(const graph::Graph& graph, graph::QuantPlan plan);
 
 }  // namespace crumb::qat

@@ -88,7 +88,7 @@ struct LanguageRequest {
                               ///< them
   std::int64_t steps = 240;
   bool scales_alone = false;    ///< steps leave codes as they are; scales, norms and floats learn
-  bool learn_adapters = false;  ///< whether adapters of the network learn too; else they stay as they are
+  bool learn_adapters = false;  ///< adapters that training begins with learn too; else they stay
   BlockWise block_wise;
   std::int64_t warm_up = 15;  ///< steps in which the rate grows; after that it follows the schedule
   RateSchedule schedule = RateSchedule::kCosine;

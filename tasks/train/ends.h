@@ -8,8 +8,8 @@
 namespace crumb::tasks {
 
 /// Returns the recipe with further rules after its own, for the first and the last operator that multiplies
-/// by weights: int8 weights, with scales of the recipe's granularity (for each channel where the recipe has
-/// groups), and, where the recipe quantizes activations, 8-bit integers as inputs. An unrolled recurrent
+/// by weights: int8 weights, with scales like those of the recipe's weights (for each channel where these
+/// have groups), and, where the recipe quantizes activations, 8-bit integers as inputs. An unrolled recurrent
 /// layer has its weights from the recipe, as in FINN-L (arXiv:1807.04093), and 8-bit inputs. Where the recipe
 /// keeps weights, they stay. So does what a rule of its own says of such a layer, by the name of its weight,
 /// its layer or its node: its weights, its inputs, or both where the rule says neither.
