@@ -28,8 +28,7 @@ struct Installation {
   std::string onnx, protobuf;
   std::optional<Part> engine;  ///< with LibTorch's version
   std::vector<std::string> devices;
-  std::vector<std::string> sets_there, sets_used;  ///< instruction sets, from the least: available ones, and
-                                                   ///< those that are used
+  std::vector<std::string> sets_there, sets_used;  ///< instruction sets, from the least
   int threads = 0, processors = 0;
   std::string data;  ///< the folder of data sets
   std::vector<std::string> data_sets;

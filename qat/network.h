@@ -73,8 +73,7 @@ struct LayerAccumulator {
   std::string name;  ///< the weight's name
   int bits = 0;      ///< the width that it is constrained to; 0: none
   int bits_needed =
-      0;  ///< by the worst sums over all channels and tiles; 0: unknown (no quantized input, or not
-          ///< calibrated)
+      0;  ///< by the worst sums over all channels and tiles; 0: unknown (input not quantized, no ranges)
   std::int64_t repaired = 0;  ///< unit steps of exact repair in the last forward pass
 };
 

@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 
 struct Identity {
   std::uint64_t device = 0, inode = 0;
-  std::int64_t born = 0;  ///< ns; 0 where the file system does not know it. An inode's number may be used
-                          ///< again.
+  std::int64_t born = 0;  ///< ns; 0 where the file system does not know it. Inode numbers come again.
 
   auto operator<=>(const Identity&) const = default;
 };

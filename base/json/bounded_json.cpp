@@ -144,8 +144,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
   json* member_ = nullptr;
   std::vector<std::string> keys_;  ///< for each open object, the key whose value is being read
   std::string path_;               ///< the path of what is streamed
-  std::size_t streaming_ = 0;  ///< number of open containers when the innermost one is streamed; 0: nothing
-                               ///< is
+  std::size_t streaming_ = 0;      ///< open containers when the innermost one is streamed; 0: none is
   std::uint64_t spent_ = 0;
   std::uint64_t spent_before_ = 0;  ///< memory that was spent before the elements of what is streamed
   std::string why_;

@@ -13,8 +13,7 @@
 namespace crumb::qat {
 namespace {
 
-constexpr double kAscent = 4;  // rise of the multiplier for one mean bit over the budget during all of the
-                               // training
+constexpr double kAscent = 4;  // rise of the multiplier over the training, at one mean bit over the budget
 constexpr double kGain = 4;    // factor of the squared error for one bit less
 
 std::string plain_number(double value) {

@@ -5,7 +5,8 @@
 //   learned      LSQ (arXiv:1902.08153): scales are parameters, started by the spec's search, their gradient
 //                times 1 / sqrt(N Qp), N values a scale, Qp the largest code. On half-integer grids that is
 //                ParetoQ's stretched elastic quantizer (arXiv:2502.02631), on binary its elastic one
-//   weight_norm  the spec's grid on g w / ||w||_2, g and the scale learned in log2 (arXiv:1602.07868)
+//   weight_norm  the spec's grid on g w / ||w||_2, g and the scale learned in log2 (Salimans & Kingma,
+//                arXiv:1602.07868)
 //   mean         BitNet b1.58 (arXiv:2402.17764): scale = mean |w|, a statistic
 //   (learned widths: qat/weights/bits_quantizer.h)
 //   A2Q, A2Q+    qat/weights/a2q.h: weights, norms and scales are three parameters

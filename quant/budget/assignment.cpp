@@ -9,8 +9,7 @@ namespace crumb {
 namespace {
 
 constexpr double kRounding = 1e-12;  // share of a loss below which nothing is searched for
-constexpr double kWideGap = 1e-3;    // share of a loss between bound and best at which the large item is
-                                     // split
+constexpr double kWideGap = 1e-3;    // share of a loss between bound and best; above it the item is split
 constexpr int kMostSplits = 3;       // items that are split, one inside the other
 constexpr uint32_t kNoNode = UINT32_MAX;
 

@@ -244,8 +244,7 @@ class Chooser {
   const BudgetRequest& request_;
   std::vector<PlannedTensor> plan_;
   std::vector<size_t> free_;                           ///< indices in plan_
-  std::vector<bool> follows_embeddings_;               ///< one a free tensor: whether it follows the recipe's
-                                                       ///< embeddings, not its weights
+  std::vector<bool> follows_embeddings_;               ///< one a free tensor; else it follows the weights
   uint64_t fixed_bytes_ = 0;                           ///< bytes of the quantized tensors that are not free
   uint64_t weights_ = 0;                               ///< weights of all quantized tensors
   std::vector<std::vector<MeasuredFormat>> measured_;  ///< one a free tensor

@@ -30,8 +30,7 @@ std::vector<std::byte> moved_codes(std::span<const std::byte> from, const Encode
   std::vector<uint8_t> there(source.slots_each), moved(target.slots_each);
   for (uint64_t matrix = 0; matrix < source.matrices; ++matrix) {
     unpack_codes(reinterpret_cast<const uint8_t*>(from.data()) + matrix * source.zeros_each, bits, 0, there);
-    for (uint64_t block = 0; block < source.blocks_each(); ++block)  // slots within a matrix are those of the
-                                                                     // first
+    for (uint64_t block = 0; block < source.blocks_each(); ++block)  // the same slots in every matrix
       moved[target.slot(block)] = there[source.slot(block)];
     pack_codes(moved, bits, reinterpret_cast<uint8_t*>(made.data()) + matrix * target.zeros_each);
   }

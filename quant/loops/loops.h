@@ -34,11 +34,11 @@ struct FakeBand {
   float lo = 0, hi = 0;
 };
 
-/// What a run adds to the gradients of its scale and zero point (libtorch/scaled_quantizer.h).
+/// The sums that a run adds to the gradients of its scale and zero point (libtorch/scaled_quantizer.h).
 struct FakeSums {
-  double scale = 0;  ///< sum of grad (v(q) - z - x / s), within the band; of grad (v(q) - z) outside and for
-                     ///< binary
-  double outside = 0;  ///< sum of grad outside the band
+  /// Of grad (v(q) - z - x / s) within the band; of grad (v(q) - z) outside it and for binary.
+  double scale = 0;
+  double outside = 0;  ///< of grad outside the band
 };
 
 /// The sums of a row's codes above 0 and of those below.

@@ -24,8 +24,7 @@ struct PruneGoal {
   double share = 0;  ///< of the weights, 0 <= share < 1
   Scope scope = Scope::kGlobal;
   int steps = kUsualSteps;
-  bool rewind = false;  ///< weights that are left go back to their first values at every step
-                        ///< (arXiv:1803.03635)
+  bool rewind = false;  ///< remaining weights return to their first values at every step (arXiv:1803.03635)
   double floor = 0;     ///< with kGlobal: the least share of each layer's weights that stays
   bool operator==(const PruneGoal&) const = default;
 };

@@ -49,8 +49,7 @@ class RuleReach {
   /// What has a name, or belongs to a layer of that name.
   struct Named {
     std::vector<std::size_t> own;     ///< tensors of this name
-    std::vector<std::size_t> around;  ///< tensors in a layer of this name, and weights that nodes of this
-                                      ///< name take
+    std::vector<std::size_t> around;  ///< tensors in a layer of this name, weights of nodes of this name
     std::vector<std::size_t> nodes, inputs;
     bool is_left_out = false;
   };

@@ -272,9 +272,7 @@ class Training {
     for (const Objective::Samples& part : parts_of(own_of(samples)))
       value += objective_->gather(*student_, part, all);
     value = peers_.add_up(value);
-    stops_ =
-        peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all processes, or none: the others would wait
-                                                           // for the one that is gone
+    stops_ = peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all, or none: else the others would wait
     if (!std::isfinite(value))
       throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
     if (const at::Tensor penalty = student_->penalty();

@@ -48,8 +48,7 @@ struct BlockWise {
 
 /// Trains an adapter on a frozen base, instead of the network itself.
 struct Recovery {
-  graph::Graph base;  ///< the quantized decoder as its file holds it, with the inputs of the request's
-                      ///< network
+  graph::Graph base;  ///< the quantized decoder as in its file, with the inputs of the request's network
   qat::AdapterOptions options;
   AdapterStart start = AdapterStart::kZero;
   AdapterRanks ranks = AdapterRanks::kEven;
@@ -70,8 +69,7 @@ struct LanguageRequest {
   LanguageText valid;    ///< the text to measure by, at least a sequence; empty: nothing is measured
   std::vector<std::vector<std::int64_t>> lines,
       valid_lines;                    ///< the same for encoders: each line's tokens
-  std::optional<std::int64_t> first;  ///< the token at the start of every sequence, where the tokenizer adds
-                                      ///< one
+  std::optional<std::int64_t> first;  ///< the token that begins every sequence, where the tokenizer adds one
   Recipe recipe;                      ///< for a network that learns itself
   /// The network in codes with which training begins instead of `network`, which is then only the teacher.
   std::optional<graph::Graph> start;
@@ -84,8 +82,7 @@ struct LanguageRequest {
   std::int64_t length = 512;  ///< tokens of a sequence, the first one included
   std::int64_t batch = 4;     ///< sequences or lines in a step
   std::int64_t at_once = 0;   ///< sequences that run at a time: their gradients add up to a step's; 0: all
-  bool recomputes = false;    ///< recomputes layers' inner values in the backward pass instead of storing
-                              ///< them
+  bool recomputes = false;    ///< computes layers' inner values again in the backward pass
   std::int64_t steps = 240;
   bool scales_alone = false;    ///< steps leave codes as they are; scales, norms and floats learn
   bool learn_adapters = false;  ///< adapters that training begins with learn too; else they stay
@@ -130,8 +127,7 @@ struct LanguageNews {
   std::function<void(const LanguageProgress&)> progress;  ///< after every step
   std::function<void(const LayerLine&, std::int64_t layers)>
       layer_done;  ///< after each layer of block-wise training
-  std::function<void(std::int64_t done, std::int64_t sequences)> predicted;  ///< while the teacher's file is
-                                                                             ///< made
+  std::function<void(std::int64_t done, std::int64_t sequences)> predicted;  ///< of the teacher's file
   /// Called after the step in which the loss rose (LossWatch); called again when a run goes on from a later
   /// step.
   std::function<void(const LossRise&)> loss_rose;

@@ -22,8 +22,7 @@ inline constexpr std::int64_t kHoldOutEvery = 5;
 struct OwnNetwork {
   std::string name;    ///< its file's name
   graph::Graph graph;  ///< one float32 input; its first output is scored
-  std::string loss;    ///< "ce": scores of classes, targets are whole numbers; "mse": targets are the outputs
-                       ///< themselves
+  std::string loss;    ///< "ce": scores of classes, targets are whole numbers; "mse": targets are outputs
   OwnSamples train;
   std::optional<OwnSamples> valid;  ///< none: some of `train` are held out, which has at least kHoldOutEvery
   std::uint32_t fingerprint = 0;    ///< CRC-32 of the files' contents, which tells states of other data

@@ -18,8 +18,7 @@ enum class LanguageLoss : std::uint8_t {
   kDivergence,  ///< Kullback-Leibler divergence of predictions from the float network's
   kHidden,      ///< error of the last layer's output, relative to the float network's, token by token
   kNextToken,   ///< cross entropy, without the float network
-  kMix,         ///< half of kHidden and half of kNextToken (RILQ, Lee et al., arXiv:2412.01129); for encoders
-                ///< kCosine
+  kMix,         ///< half kHidden, half kNextToken (RILQ, Lee et al., arXiv:2412.01129); encoders: kCosine
   kCosine,      ///< for encoders: 1 - the cosine between a line's vector and the float network's
 };
 

@@ -15,10 +15,8 @@ std::vector<std::vector<std::int64_t>> parts_of_step(const std::vector<std::int6
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return lengths[i]; });
 
   std::vector<std::int64_t> least(count + 1,
-                                  std::numeric_limits<std::int64_t>::max());  // least cost of all samples
-                                                                              // from there on
-  std::vector<std::size_t> end_of(count);                                     // end of the part that begins
-                                                                              // there
+                                  std::numeric_limits<std::int64_t>::max());  // cost of all from there on
+  std::vector<std::size_t> end_of(count);                                     // end of that part
   least[count] = 0;
   for (std::size_t begin = count; begin-- > 0;) {
     const std::size_t last = std::min(count, begin + static_cast<std::size_t>(most));

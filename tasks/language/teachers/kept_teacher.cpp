@@ -20,8 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLeastShare = 1e-9;  ///< of the remaining probability: float32 cannot tell how much smaller
-                                      ///< it is
+constexpr double kLeastShare = 1e-9;  ///< of the remaining probability: float32 does not resolve less
 
 std::string name_of_sequence(std::int64_t sequence) {
   std::string digits = std::to_string(sequence);
