@@ -65,8 +65,8 @@ double weight_of(const ResizeRule& rule, double x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-std::int64_t inside(double place, std::int64_t size) {
-  return static_cast<std::int64_t>(std::clamp(place, 0.0, static_cast<double>(size - 1)));
+std::int64_t inside(double index, std::int64_t size) {
+  return static_cast<std::int64_t>(std::clamp(index, 0.0, static_cast<double>(size - 1)));
 }
 
 /// Computes the weights of the taps around x; the first tap is `before` elements from the one left of x.
@@ -77,11 +77,11 @@ void weigh(const ResizeRule& rule, const ResizedAxis& axis, double x, double bef
   const std::size_t begin = taps.weights.size();
   double sum = 0;
   for (std::int64_t k = 0; k < taps.taps; ++k) {
-    const double offset = before + static_cast<double>(k), place = left + offset;
-    const bool outside = place < 0 || place >= static_cast<double>(axis.in);
+    const double offset = before + static_cast<double>(k), position = left + offset;
+    const bool outside = position < 0 || position >= static_cast<double>(axis.in);
     double weight = plain && k == 1 ? ratio : weight_of(rule, (offset - ratio) * stretch);
     if (rule.exclude_outside && outside) weight = 0;
-    taps.places.push_back(inside(place, axis.in));
+    taps.places.push_back(inside(position, axis.in));
     taps.weights.push_back(weight);
     sum += weight;
   }

@@ -23,7 +23,7 @@ std::optional<StridedIndex> StridedIndex::broadcast(std::span<const std::int64_t
   StridedIndex index;
   index.sizes_.assign(whole.begin(), whole.end());
   index.steps_.assign(whole.size(), 0);
-  index.place_.assign(whole.size(), 0);
+  index.indices_.assign(whole.size(), 0);
   const auto steps = steps_of(part);
   const std::size_t before = whole.size() - part.size();
   for (std::size_t i = 0; i < part.size(); ++i) {
@@ -40,7 +40,7 @@ StridedIndex StridedIndex::permuted(std::span<const std::int64_t> from, std::spa
     index.sizes_.push_back(from[static_cast<std::size_t>(axis)]);
     index.steps_.push_back(steps[static_cast<std::size_t>(axis)]);
   }
-  index.place_.assign(perm.size(), 0);
+  index.indices_.assign(perm.size(), 0);
   return index;
 }
 
@@ -48,9 +48,9 @@ void StridedIndex::next() {
   auto at = static_cast<std::int64_t>(at_);
   for (std::size_t axis = sizes_.size(); axis-- > 0;) {
     at += steps_[axis];
-    if (++place_[axis] < sizes_[axis]) break;
+    if (++indices_[axis] < sizes_[axis]) break;
     at -= steps_[axis] * sizes_[axis];
-    place_[axis] = 0;
+    indices_[axis] = 0;
   }
   at_ = static_cast<std::size_t>(at);
 }
@@ -59,8 +59,8 @@ void StridedIndex::move_to(std::size_t element) {
   auto rest = static_cast<std::int64_t>(element);
   std::int64_t at = 0;
   for (std::size_t axis = sizes_.size(); axis-- > 0; rest /= sizes_[axis]) {
-    place_[axis] = rest % sizes_[axis];
-    at += place_[axis] * steps_[axis];
+    indices_[axis] = rest % sizes_[axis];
+    at += indices_[axis] * steps_[axis];
   }
   at_ = static_cast<std::size_t>(at);
 }

@@ -30,7 +30,7 @@ class StridedIndex {
   void move_to(std::size_t element);  ///< to where that many calls of next() lead from the first element
 
  private:
-  std::vector<std::int64_t> sizes_, steps_, place_;
+  std::vector<std::int64_t> sizes_, steps_, indices_;
   std::size_t at_ = 0;
 };
 

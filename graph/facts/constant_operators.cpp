@@ -61,10 +61,10 @@ bool drops_nothing(const Node& node, const ConstantInputs& in) {
 MadeConstant gathered(const Node& node, const ConstantValue& x, const ConstantValue& at) {
   if (x.shape.size() != 1 || node.int_or("axis", 0) != 0) return {};
   ConstantValue made{.shape = at.shape, .wide = x.wide, .whole = x.whole};
-  for (double place : at.values) {
-    if (place < 0) place += static_cast<double>(x.values.size());
-    if (!(place >= 0 && place < static_cast<double>(x.values.size()))) return {};
-    made.values.push_back(x.values[static_cast<std::size_t>(place)]);
+  for (double index : at.values) {
+    if (index < 0) index += static_cast<double>(x.values.size());
+    if (!(index >= 0 && index < static_cast<double>(x.values.size()))) return {};
+    made.values.push_back(x.values[static_cast<std::size_t>(index)]);
   }
   return made;
 }

@@ -31,8 +31,8 @@ bool can_move(const Tensor* tensor, std::size_t axis, std::int64_t rows) {
 Tensor moved(const Tensor& tensor, std::size_t axis, FlatOrder order) {
   if (tensor.rank() != 2 || tensor.shape()[axis] == 1) return tensor;
   const std::int64_t others = tensor.shape()[1 - axis];
-  const Tensor table = axis == 0 ? tensor.reshaped({order.channels, order.places, others})
-                                 : tensor.reshaped({others, order.channels, order.places});
+  const Tensor table = axis == 0 ? tensor.reshaped({order.channels, order.positions, others})
+                                 : tensor.reshaped({others, order.channels, order.positions});
   return transposed(table, axis == 0 ? Ints{1, 0, 2} : Ints{0, 2, 1}).reshaped(tensor.shape());
 }
 
@@ -40,7 +40,7 @@ bool takes_rows(const Graph& graph, const Links& links, const Node& node, const 
                 FlatOrder order) {
   const auto axis = rows_axis(node);
   if (!axis || node.inputs.at(0) != value || std::ranges::count(node.inputs, value) != 1) return false;
-  const std::int64_t rows = order.channels * order.places;
+  const std::int64_t rows = order.channels * order.positions;
   const std::string& weight = node.inputs.at(1);
   if (const Tensor* tensor = graph.constant(weight)) {
     return tensor->rank() == 2 && tensor->shape()[*axis] == rows && can_move(tensor, *axis, rows);
@@ -71,7 +71,7 @@ std::optional<FlatOrder> flattened_order(const Graph& graph, const Node& node) {
   const auto count = count_elements(sizes);
   if (!count.ok() || count.value() == 0 || (*to)[1] != Dim(count.value())) return {};
   if (node.op == "Flatten" && node.int_or("axis", 1) != 1) return {};
-  return FlatOrder{.channels = sizes[0], .places = count.value() / sizes[0]};
+  return FlatOrder{.channels = sizes[0], .positions = count.value() / sizes[0]};
 }
 
 bool FlattenedRows::begin(const Graph& graph, const Links& links, const std::string& value, FlatOrder order) {

@@ -12,8 +12,8 @@ namespace crumb::graph {
 
 /// Data [batch, channels, positions] that is flattened to [batch, channels * positions].
 struct FlatOrder {
-  std::int64_t channels = 1, places = 1;
-  bool is_plain() const { return channels == 1 || places == 1; }  ///< the same in both layouts
+  std::int64_t channels = 1, positions = 1;
+  bool is_plain() const { return channels == 1 || positions == 1; }  ///< the same in both layouts
 };
 
 /// Returns what a Flatten or Reshape flattens; nothing where it does something else, or sizes are unknown.

@@ -83,8 +83,8 @@ class BlockFinder {
         return std::nullopt;
     }
     const std::size_t each = blocks->size() / node.outputs.size();
-    const auto place = std::ranges::find(node.outputs, value) - node.outputs.begin();
-    const auto begin = blocks->begin() + place * static_cast<std::ptrdiff_t>(each);
+    const auto output = std::ranges::find(node.outputs, value) - node.outputs.begin();
+    const auto begin = blocks->begin() + output * static_cast<std::ptrdiff_t>(each);
     return Blocks(begin, begin + static_cast<std::ptrdiff_t>(each));
   }
 
@@ -126,9 +126,9 @@ class Gatherer {
 };
 
 /// Returns one direction's gates of `blocks`, from `first` on, in PyTorch's order.
-Blocks ordered(const Blocks& blocks, std::size_t first, const std::vector<std::size_t>& places) {
+Blocks ordered(const Blocks& blocks, std::size_t first, const std::vector<std::size_t>& order) {
   Blocks made;
-  for (const std::size_t place : places) made.push_back(blocks[first + place]);
+  for (const std::size_t gate : order) made.push_back(blocks[first + gate]);
   return made;
 }
 
@@ -143,13 +143,13 @@ std::vector<std::size_t> gate_places(const Node& node) {
 
 std::optional<std::vector<DirectionWeights>> direction_weights(Graph& graph, const Node& node,
                                                                const std::string& base) {
-  const std::vector<std::size_t> places = gate_places(node);
+  const std::vector<std::size_t> order = gate_places(node);
   const auto w = graph.shape_of(node.inputs[1]), r = graph.shape_of(node.inputs[2]);
-  if (places.empty() || !w || !r || w->size() != 3 || r->size() != 3) return std::nullopt;
+  if (order.empty() || !w || !r || w->size() != 3 || r->size() != 3) return std::nullopt;
   if (!std::ranges::all_of(*w, &Dim::known) || !std::ranges::all_of(*r, &Dim::known)) return std::nullopt;
   const auto directions = static_cast<std::size_t>((*w)[0].size);
   const std::int64_t units = (*r)[2].size, inputs = (*w)[2].size;
-  const std::size_t gates = places.size();
+  const std::size_t gates = order.size();
   if (units == 0 || inputs == 0) return std::nullopt;
 
   const Links links(graph);
@@ -169,14 +169,14 @@ std::optional<std::vector<DirectionWeights>> direction_weights(Graph& graph, con
     const std::string end = d == 1 ? "_reverse" : "";
     DirectionWeights one;
     one.input =
-        gatherer.gathered(ordered(*input_blocks, d * gates, places), inputs, base + ".weight_ih" + end);
+        gatherer.gathered(ordered(*input_blocks, d * gates, order), inputs, base + ".weight_ih" + end);
     one.hidden =
-        gatherer.gathered(ordered(*hidden_blocks, d * gates, places), units, base + ".weight_hh" + end);
+        gatherer.gathered(ordered(*hidden_blocks, d * gates, order), units, base + ".weight_hh" + end);
     if (is_biased) {
       const std::size_t first = 2 * d * gates;
-      one.input_bias = gatherer.gathered(ordered(*bias_blocks, first, places), 0, base + ".bias_ih" + end);
+      one.input_bias = gatherer.gathered(ordered(*bias_blocks, first, order), 0, base + ".bias_ih" + end);
       one.hidden_bias =
-          gatherer.gathered(ordered(*bias_blocks, first + gates, places), 0, base + ".bias_hh" + end);
+          gatherer.gathered(ordered(*bias_blocks, first + gates, order), 0, base + ".bias_hh" + end);
     }
     made.push_back(one);
   }

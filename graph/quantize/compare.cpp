@@ -21,7 +21,7 @@ class OutputSum {
     if (original.rank() != 2 || original.shape()[1] < 2) return;
     const auto width = static_cast<std::size_t>(original.shape()[1]);
     for (std::size_t row = 0; row + width <= a.size(); row += width) {
-      same_ += place_of_most(a, row, width) == place_of_most(b, row, width);
+      same_ += index_of_largest(a, row, width) == index_of_largest(b, row, width);
       ++rows_;
     }
   }
@@ -42,7 +42,8 @@ class OutputSum {
     return static_cast<std::uint64_t>(
         std::ranges::count_if(values, [](float value) { return !std::isfinite(value); }));
   }
-  static std::ptrdiff_t place_of_most(const std::vector<float>& values, std::size_t row, std::size_t width) {
+  static std::ptrdiff_t index_of_largest(const std::vector<float>& values, std::size_t row,
+                                         std::size_t width) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row);
     return std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) - begin;
   }

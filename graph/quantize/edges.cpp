@@ -329,14 +329,14 @@ class EdgePlanner {
   }
 
   void group(std::vector<PlannedEdge>& edges) const {
-    std::map<std::string, std::size_t> place;
-    for (std::size_t i = 0; i < edges.size(); ++i) place[edges[i].value] = i;
+    std::map<std::string, std::size_t> indices;
+    for (std::size_t i = 0; i < edges.size(); ++i) indices[edges[i].value] = i;
     Groups groups(edges.size());
     for (const std::vector<std::string>& values : shared_) {
       std::size_t first = edges.size();
       for (const std::string& value : values) {
-        const auto found = place.find(value);
-        if (found == place.end()) continue;
+        const auto found = indices.find(value);
+        if (found == indices.end()) continue;
         if (first == edges.size()) first = found->second;
         groups.join(first, found->second);
       }

@@ -191,9 +191,9 @@ std::optional<std::vector<std::int64_t>> mean_axes(const Graph& graph, const Nod
 bool is_average_pool(const Graph& graph, const Node& node) {
   if (node.is("AveragePool") || node.is("GlobalAveragePool")) return true;
   if (!node.is("ReduceMean") || graph.rank_of(node.inputs.at(0)).value_or(0) < 4) return false;
-  std::vector<std::int64_t> places(*graph.rank_of(node.inputs[0]) - 2);
-  std::iota(places.begin(), places.end(), 2);
-  return mean_axes(graph, node) == places;
+  std::vector<std::int64_t> spatial(*graph.rank_of(node.inputs[0]) - 2);
+  std::iota(spatial.begin(), spatial.end(), 2);
+  return mean_axes(graph, node) == spatial;
 }
 
 bool is_depthwise(const Graph& graph, const Node& node) {

@@ -26,7 +26,7 @@ float from_ordered_bits(std::uint32_t bits) {
 }
 
 /// Returns the 0-based index in sorted order of the 1-based index floor(p / 100 * n + 0.5), at least 1.
-std::uint64_t place_of(std::uint64_t count, double p) {
+std::uint64_t index_of(std::uint64_t count, double p) {
   const auto n = static_cast<double>(count);
   return static_cast<std::uint64_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
 }
@@ -164,15 +164,15 @@ ScaleAndZero EdgeStatistics::fit_sample() const {
 
 ScaleAndZero EdgeStatistics::fit_counts() const {
   if (spec_.zero == ZeroPoint::kNone) {
-    const float most = magnitude_at(place_of(count_, spec_.percentile));
+    const float most = magnitude_at(index_of(count_, spec_.percentile));
     return most > 0 ? scale_for(spec_, most, most) : scale_for(spec_, least_, greatest_);
   }
-  const float high = std::max(value_at(place_of(count_, spec_.percentile)), 0.0F);
-  const float low = std::min(value_at(place_of(count_, 100 - spec_.percentile)), 0.0F);
+  const float high = std::max(value_at(index_of(count_, spec_.percentile)), 0.0F);
+  const float low = std::min(value_at(index_of(count_, 100 - spec_.percentile)), 0.0F);
   return high > low ? scale_for(spec_, low, high) : scale_for(spec_, least_, greatest_);
 }
 
-float EdgeStatistics::magnitude_at(std::uint64_t place) const {
+float EdgeStatistics::magnitude_at(std::uint64_t index) const {
   std::map<std::uint32_t, std::uint64_t> counts;  // keyed by magnitude
   for (std::uint32_t upper = 0; upper < kPages; ++upper) {
     const Page* page = pages_[upper].get();
@@ -183,8 +183,8 @@ float EdgeStatistics::magnitude_at(std::uint64_t place) const {
     }
   }
   for (const auto& [bin, count] : counts) {
-    if (place >= count) {
-      place -= count;
+    if (index >= count) {
+      index -= count;
       continue;
     }
     const std::uint32_t last = (bin << kBinShift) | ((1U << kBinShift) - 1);
@@ -193,13 +193,13 @@ float EdgeStatistics::magnitude_at(std::uint64_t place) const {
   return std::max(std::fabs(least_), std::fabs(greatest_));
 }
 
-float EdgeStatistics::value_at(std::uint64_t place) const {
+float EdgeStatistics::value_at(std::uint64_t index) const {
   for (std::uint32_t upper = 0; upper < kPages; ++upper) {
     const Page* page = pages_[upper].get();
     for (std::uint32_t lower = 0; page && lower < page->size(); ++lower) {
       const std::uint64_t count = (*page)[lower];
-      if (place >= count) {
-        place -= count;
+      if (index >= count) {
+        index -= count;
         continue;
       }
       const std::uint32_t first = (upper << 8 | lower) << kBinShift;

@@ -62,8 +62,8 @@ class EdgeStatistics {
   void count_bin(float x);
   ScaleAndZero fit_sample() const;
   ScaleAndZero fit_counts() const;
-  float magnitude_at(std::uint64_t place) const;
-  float value_at(std::uint64_t place) const;
+  float magnitude_at(std::uint64_t index) const;
+  float value_at(std::uint64_t index) const;
 
   QuantSpec spec_;
   std::uint64_t count_ = 0, not_finite_ = 0;

@@ -33,15 +33,15 @@ LinearMatrices open_linear_matrices(const Setting& setting) {
   for (const graph::PlannedConstant& constant : setting.plan.constants)
     if (constant.spec && !constant.rounded) planned[constant.value] = &constant;
   std::vector<LinearMatrix> all;
-  std::map<std::string, std::size_t> places;
+  std::map<std::string, std::size_t> indices;
   std::map<std::string, std::set<std::string>> by_module;
   for (LinearProduct& product : graph::linear_products(setting.graph)) {
     by_module[product.module].insert(product.weight);
     const auto found = planned.find(product.weight);
     if (found == planned.end()) continue;
-    const auto [place, is_new] = places.emplace(product.weight, all.size());
+    const auto [entry, is_new] = indices.emplace(product.weight, all.size());
     if (is_new) all.push_back({.constant = found->second, .products = {}});
-    all[place->second].products.push_back(std::move(product));
+    all[entry->second].products.push_back(std::move(product));
   }
   const graph::Links links(setting.graph);
   LinearMatrices found;

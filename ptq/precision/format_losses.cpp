@@ -31,7 +31,7 @@ std::vector<double> losses_of(const Setting& setting, const FormatSpace::Unit& u
   return losses;
 }
 
-std::size_t place_of(const std::vector<QuantSpec>& specs, const QuantSpec& spec) {
+std::size_t index_of(const std::vector<QuantSpec>& specs, const QuantSpec& spec) {
   return static_cast<std::size_t>(std::ranges::find(specs, spec) - specs.begin());
 }
 
@@ -41,7 +41,7 @@ using ConstantLosses = std::map<std::string, std::vector<double>>;
 void weigh_by_predictions(const Setting& setting, const std::vector<QuantSpec>& specs,
                           const FloatResults& floats, ConstantLosses& losses) {
   const QuantSpec probe = probe_of(specs);
-  const std::size_t at = place_of(specs, probe);
+  const std::size_t at = index_of(specs, probe);
   const std::map<std::string, double> far = distances(setting, probe, floats);
   Proportion proportion;
   for (const auto& [name, of] : losses)
@@ -77,7 +77,7 @@ std::vector<std::vector<double>> activation_losses(const Setting& setting, const
   }
   if (!floats) return losses;
   const std::vector<QuantSpec>& specs = space.wish().activations;
-  const std::size_t at = place_of(specs, probe_of(specs));
+  const std::size_t at = index_of(specs, probe_of(specs));
   const std::vector<double> far = input_distances(setting, layers, plans[at], *floats);
   Proportion proportion;
   for (std::size_t g = 0; g < layers.size(); ++g) proportion.add(far[g], losses[g][at]);

@@ -39,13 +39,13 @@ struct OutputLoss {
 };
 
 /// Returns the indices of outputs that are results.
-std::vector<std::size_t> places_of_results(const Graph& graph) {
+std::vector<std::size_t> result_indices(const Graph& graph) {
   std::set<std::string> kept;
   for (const runtime::Tie& tie : runtime::find_ties(graph)) kept.insert(tie.present);
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> results;
   for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-    if (!kept.contains(graph.outputs[i])) places.push_back(i);
-  return places;
+    if (!kept.contains(graph.outputs[i])) results.push_back(i);
+  return results;
 }
 
 /// Whether the float network is in memory anyway, so that a second copy does not matter.
@@ -61,29 +61,29 @@ bool lies_in_memory(const Setting& setting) {
 }  // namespace
 
 std::optional<double> network_loss(Setting& setting, std::size_t most) {
-  const std::vector<std::size_t> places = places_of_results(setting.graph);
-  if (places.empty() || !lies_in_memory(setting)) return std::nullopt;
+  const std::vector<std::size_t> results = result_indices(setting.graph);
+  if (results.empty() || !lies_in_memory(setting)) return std::nullopt;
   if (setting.plan.needs_calibration())
     graph::calibrate(setting.graph, *setting.engine, setting.samples, setting.plan);
   Setting now = setting;  // in which constants without codes are rounded
   const auto meant = setting.engine->prepare(setting.graph),
              made = setting.engine->prepare(quantized_network(now, true).graph);
-  std::vector<OutputLoss> losses(places.size());
-  std::vector<bool> is_float(places.size(), true);
+  std::vector<OutputLoss> losses(results.size());
+  std::vector<bool> is_float(results.size(), true);
   std::size_t seen = 0;
   setting.samples([&](const std::vector<Tensor>& inputs) {
     if (seen++ >= most) return;
     check_interrupt();
     const std::vector<Tensor> expected = meant->run(inputs), found = made->run(inputs);
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const Tensor &a = expected[places[i]], &b = found[places[i]];
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Tensor &a = expected[results[i]], &b = found[results[i]];
       is_float[i] = is_float[i] && a.type() == graph::ElementType::kFloat && b.type() == a.type();
       if (is_float[i]) losses[i].add(a, b);
     }
   });
   double sum = 0;
   std::size_t count = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_float[i]) continue;
     sum += losses[i].share();
     ++count;

@@ -113,11 +113,11 @@ double relative_distance(const std::vector<Tensor>& floats, const std::vector<Te
 double prediction_distance(const std::vector<Tensor>& floats, const std::vector<Tensor>& found) {
   const std::vector<float> a = floats.at(0).to_floats(), b = found.at(0).to_floats();
   const auto vocabulary = static_cast<std::size_t>(floats[0].shape().back());
-  const std::size_t places = a.size() / vocabulary, first = places / 2;
+  const std::size_t positions = a.size() / vocabulary, first = positions / 2;
   double sum = 0;
-  for (std::size_t place = first; place < places; ++place) {
-    const std::span<const float> p = std::span(a).subspan(place * vocabulary, vocabulary),
-                                 q = std::span(b).subspan(place * vocabulary, vocabulary);
+  for (std::size_t position = first; position < positions; ++position) {
+    const std::span<const float> p = std::span(a).subspan(position * vocabulary, vocabulary),
+                                 q = std::span(b).subspan(position * vocabulary, vocabulary);
     const RowSums of_p = sums_of(p), of_q = sums_of(q);
     for (std::size_t i = 0; i < vocabulary; ++i) {
       const double log_p = static_cast<double>(p[i]) - of_p.most - of_p.log_sum,
@@ -125,7 +125,7 @@ double prediction_distance(const std::vector<Tensor>& floats, const std::vector<
       sum += std::exp(log_p) * (log_p - log_q);
     }
   }
-  return sum / static_cast<double>(places - first);
+  return sum / static_cast<double>(positions - first);
 }
 
 FloatResults::FloatResults(const Setting& setting, Distance distance, std::size_t samples)
@@ -168,12 +168,12 @@ std::map<std::string, double> distances(const Setting& setting, const QuantSpec&
     check_interrupt();
     if (setting.progress) setting.progress(++done, setting.plan.constants.size());
     if (!constant.spec) continue;
-    Tensor& place = graph.initializers.at(constant.value);
-    if (graph::misfit_of(spec, place.shape(), constant.axes)) continue;
-    const Tensor before = place;
-    place = graph::quantize_constant(spec, before, constant.axes, constant.value, setting.threads).value();
+    Tensor& numbers = graph.initializers.at(constant.value);
+    if (graph::misfit_of(spec, numbers.shape(), constant.axes)) continue;
+    const Tensor before = numbers;
+    numbers = graph::quantize_constant(spec, before, constant.axes, constant.value, setting.threads).value();
     const double mean = floats.distance_of(graph);
-    place = before;
+    numbers = before;
     if (!std::isfinite(mean))
       throw Error("with " + quote_text(constant.value) + " in " + spec.to_string() +
                   " the network gives no finite results on the samples");

@@ -99,12 +99,13 @@ Feedback Feedback::greedy(const MatrixXd& moments, double damping, bool by_size)
   Feedback made(moments, by_size);
   made.damping_ = damping;
   const Eigen::VectorXd divisors = greedy_divisors(moments, damping);
-  const auto place = [&](std::size_t k) { return static_cast<Index>(made.order_[k]); };
+  const auto column_of = [&](std::size_t k) { return static_cast<Index>(made.order_[k]); };
   for (std::size_t k = 0; k < made.size(); ++k) {
-    const double own = divisors[place(k)];
+    const double own = divisors[column_of(k)];
     float* column = made.columns_.data() + k * made.size();
     if (own > 0)
-      for (std::size_t j = 0; j < k; ++j) column[j] = static_cast<float>(moments(place(j), place(k)) / own);
+      for (std::size_t j = 0; j < k; ++j)
+        column[j] = static_cast<float>(moments(column_of(j), column_of(k)) / own);
   }
   return made;
 }

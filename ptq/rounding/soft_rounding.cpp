@@ -20,11 +20,12 @@ constexpr double kWarmUp = 0.2;                  // share of the steps
 /// is no scale.
 std::vector<std::uint8_t> sorted_codes(const FixedScales& scales) {
   const std::size_t columns = scales.columns();
-  std::uint64_t place = 0;
+  std::uint64_t element = 0;
   const std::uint64_t all = scales.rows() * columns;
-  while (place < all && !(scales.scale(scales.block_of(place / columns, place % columns)) > 0)) ++place;
-  if (place == all) return {};
-  const std::uint64_t row = place / columns, column = place % columns;
+  while (element < all && !(scales.scale(scales.block_of(element / columns, element % columns)) > 0))
+    ++element;
+  if (element == all) return {};
+  const std::uint64_t row = element / columns, column = element % columns;
   std::vector<std::uint8_t> codes;
   for (std::size_t code = 0; code < std::size_t{1} << scales.encoding().number->bits; ++code) {
     const auto one = static_cast<std::uint8_t>(code);

@@ -119,17 +119,17 @@ void StationMoments::add(Inputs& one, BroughtSamples& mine, BroughtSamples* othe
   }
 }
 
-std::size_t StationMoments::place_of(const SampledLayer& layer) const {
+std::size_t StationMoments::index_of(const SampledLayer& layer) const {
   const auto found =
       std::ranges::find_if(all_, [&](const Inputs& one) { return one.like.takes_like(layer, graph_); });
   if (found == all_.end()) throw Error("no layer of this station takes value '" + layer.input + "'");
   return static_cast<std::size_t>(found - all_.begin());
 }
 
-const LayerMoments& StationMoments::of(const SampledLayer& layer) const { return all_[place_of(layer)].sums; }
+const LayerMoments& StationMoments::of(const SampledLayer& layer) const { return all_[index_of(layer)].sums; }
 
 LayerMoments StationMoments::take(const SampledLayer& layer) {
-  Inputs& inputs = all_[place_of(layer)];
+  Inputs& inputs = all_[index_of(layer)];
   if (--inputs.layers > 0) return inputs.sums;
   return std::move(inputs.sums);
 }

@@ -50,7 +50,7 @@ class StationMoments {
   /// Adds one part and group of both networks' values; `others` is null if the float one's are not requested.
   void add(Inputs& one, BroughtSamples& mine, BroughtSamples* others, std::size_t part, std::size_t group,
            int threads);
-  std::size_t place_of(const SampledLayer& layer) const;
+  std::size_t index_of(const SampledLayer& layer) const;
 
   const graph::Graph& graph_;
   bool with_cross_, even_;

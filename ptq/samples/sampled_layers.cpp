@@ -155,11 +155,11 @@ SampleColumns BroughtSamples::read(std::size_t part, std::size_t group, std::siz
     read_rows(begin, count, columns, threads);
     return {columns, count};
   }
-  find_places(begin, count);
+  find_offsets(begin, count);
   for (std::size_t channel = 0; channel < channels_; ++channel) {
     const float* from = values_.data() + ((part * groups_ + group) * channels_ + channel) * plane_;
     float* to = columns.data() + channel * taps_ * count;
-    for (std::size_t i = 0; i < taps_ * count; ++i) to[i] = places_[i] < 0 ? 0.0F : from[places_[i]];
+    for (std::size_t i = 0; i < taps_ * count; ++i) to[i] = offsets_[i] < 0 ? 0.0F : from[offsets_[i]];
   }
   return {columns, count};
 }
@@ -178,7 +178,7 @@ void BroughtSamples::read_rows(std::size_t begin, std::size_t count, std::vector
   });
 }
 
-void BroughtSamples::find_places(std::size_t begin, std::size_t count) {
+void BroughtSamples::find_offsets(std::size_t begin, std::size_t count) {
   if (first_ == begin && count_ == count) return;
   first_ = begin;
   count_ = count;
@@ -191,18 +191,18 @@ void BroughtSamples::find_places(std::size_t begin, std::size_t count) {
     for (std::size_t axis = axes; axis-- > 0; rest /= window_->output[axis])
       starts[axis * count + i] = rest % window_->output[axis] * window_->strides[axis] - window_->begin[axis];
   }
-  places_.resize(taps_ * count);
+  offsets_.resize(taps_ * count);
   for (std::size_t tap = 0; tap < taps_; ++tap) {
     auto rest = static_cast<std::int64_t>(tap);
     for (std::size_t axis = axes; axis-- > 0; rest /= window_->kernel[axis])
       taps[axis] = rest % window_->kernel[axis] * window_->dilations[axis];
     for (std::size_t i = 0; i < count; ++i) {
-      std::int64_t place = 0;
-      for (std::size_t axis = 0; axis < axes && place >= 0; ++axis) {
+      std::int64_t offset = 0;
+      for (std::size_t axis = 0; axis < axes && offset >= 0; ++axis) {
         const std::int64_t in = starts[axis * count + i] + taps[axis];
-        place = in < 0 || in >= window_->input[axis] ? -1 : place + in * strides[axis];
+        offset = in < 0 || in >= window_->input[axis] ? -1 : offset + in * strides[axis];
       }
-      places_[tap * count + i] = place;
+      offsets_[tap * count + i] = offset;
     }
   }
 }

@@ -66,14 +66,14 @@ class BroughtSamples {
 
  private:
   void read_rows(std::size_t begin, std::size_t count, std::vector<float>& columns, int threads) const;
-  void find_places(std::size_t begin, std::size_t count);
+  void find_offsets(std::size_t begin, std::size_t count);
 
   std::vector<float> values_;
   std::size_t size_ = 0, parts_ = 1, samples_ = 0;
   std::size_t groups_ = 1, channels_ = 0, plane_ = 0, taps_ = 0;  ///< of windows
   std::optional<graph::Window> window_;
-  std::vector<std::int64_t> places_;   ///< index in a plane of each tap at each position; -1 in the padding
-  std::size_t first_ = 0, count_ = 0;  ///< the samples in places_
+  std::vector<std::int64_t> offsets_;  ///< index in a plane of each tap at each position; -1 in the padding
+  std::size_t first_ = 0, count_ = 0;  ///< the samples in offsets_
 };
 
 /// Calls `visit` with each block, part by part, group by group.

@@ -29,7 +29,7 @@ void TensorSpool::put(std::vector<graph::Tensor> tensors) {
     }
     if (!file_) file_.reset(std::tmpfile());
     if (!file_) fail("made");
-    item.place = end_;
+    item.offset = end_;
     if (fseeko(file_.get(), end_, SEEK_SET) != 0 ||
         std::fwrite(tensor.bytes().data(), 1, bytes, file_.get()) != bytes)
       fail("written");
@@ -43,13 +43,13 @@ std::vector<graph::Tensor> TensorSpool::take() {
   items_.pop_front();
   std::vector<graph::Tensor> tensors;
   for (Item& item : list) {
-    if (item.place < 0) {
+    if (item.offset < 0) {
       held_ -= item.bytes;
       tensors.push_back(std::move(item.tensor));
       continue;
     }
     std::vector<std::byte> bytes(item.bytes);
-    if (fseeko(file_.get(), item.place, SEEK_SET) != 0 ||
+    if (fseeko(file_.get(), item.offset, SEEK_SET) != 0 ||
         std::fread(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size())
       fail("read");
     tensors.emplace_back(item.type, std::move(item.shape), std::move(bytes));

@@ -28,7 +28,7 @@ class TensorSpool {
     graph::Tensor tensor;
     graph::ElementType type = graph::ElementType::kUnknown;
     std::vector<std::int64_t> shape;
-    std::int64_t place = -1;  ///< offset in the file
+    std::int64_t offset = -1;  ///< in the file
     std::uint64_t bytes = 0;
   };
   struct Close {

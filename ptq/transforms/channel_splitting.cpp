@@ -99,9 +99,9 @@ WeightRows with_halves(const WeightRows& rows, const ChannelSink& sink, const Ch
     const std::size_t first = first_channel(sink, row, count, split.after()),
                       old = first_channel(sink, row, count, split.before());
     for (std::size_t channel = first; channel < first + split.after() / sink.groups; ++channel)
-      for (std::size_t place = 0; place < sink.run; ++place)
+      for (std::size_t position = 0; position < sink.run; ++position)
         made.values.push_back(shares[channel] *
-                              rows.values[row * columns + (split.from(channel) - old) * sink.run + place]);
+                              rows.values[row * columns + (split.from(channel) - old) * sink.run + position]);
   }
   return made;
 }
@@ -116,9 +116,9 @@ void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sin
       const std::size_t first = first_channel(sink, row, count, split.after());
       for (const ChannelSplit::Pair& pair : split.pairs()) {
         if (pair.first < first || pair.first >= first + split.after() / sink.groups) continue;
-        for (std::size_t place = 0; place < sink.run; ++place) {
-          std::size_t wide = (pair.first - first) * sink.run + place,
-                      fine = (pair.second - first) * sink.run + place;
+        for (std::size_t position = 0; position < sink.run; ++position) {
+          std::size_t wide = (pair.first - first) * sink.run + position,
+                      fine = (pair.second - first) * sink.run + position;
           if (scales.scale(scales.block_of(row, wide)) < scales.scale(scales.block_of(row, fine)))
             std::swap(wide, fine);
           const float half = rows.values[row * columns + wide], all = 2 * half;

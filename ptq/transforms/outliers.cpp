@@ -38,25 +38,25 @@ LinearMatrices matrices_of(const Setting& setting) {
 }
 
 /// Returns the indices of the largest sizes that are not below 0, ascending.
-std::vector<std::size_t> places_of_largest(const std::vector<float>& sizes, std::size_t count) {
-  std::vector<std::size_t> places(sizes.size());
-  std::iota(places.begin(), places.end(), std::size_t{0});
-  const auto end = places.begin() + static_cast<std::ptrdiff_t>(count);
-  std::nth_element(places.begin(), end, places.end(), [&](std::size_t a, std::size_t b) {
+std::vector<std::size_t> indices_of_largest(const std::vector<float>& sizes, std::size_t count) {
+  std::vector<std::size_t> indices(sizes.size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  const auto end = indices.begin() + static_cast<std::ptrdiff_t>(count);
+  std::nth_element(indices.begin(), end, indices.end(), [&](std::size_t a, std::size_t b) {
     return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b;
   });
-  places.erase(end, places.end());
-  std::erase_if(places, [&](std::size_t place) { return sizes[place] < 0; });
-  std::ranges::sort(places);
-  return places;
+  indices.erase(end, indices.end());
+  std::erase_if(indices, [&](std::size_t index) { return sizes[index] < 0; });
+  std::ranges::sort(indices);
+  return indices;
 }
 
 /// Returns the matrix minus the stored numbers at some indices, in its own layout; it is read when the result
 /// is read.
-Tensor without(const Tensor& matrix, std::vector<std::size_t> places, std::vector<float> numbers) {
-  auto read = [matrix, places = std::move(places), numbers = std::move(numbers)] {
+Tensor without(const Tensor& matrix, std::vector<std::size_t> indices, std::vector<float> numbers) {
+  auto read = [matrix, indices = std::move(indices), numbers = std::move(numbers)] {
     std::vector<float> values = matrix.to_floats();
-    for (std::size_t i = 0; i < places.size(); ++i) values[places[i]] -= numbers[i];
+    for (std::size_t i = 0; i < indices.size(); ++i) values[indices[i]] -= numbers[i];
     return values;
   };
   if (matrix.is_unread()) return Tensor::unread(matrix.shape(), std::move(read));
@@ -76,41 +76,41 @@ class Split {
       // Numbers that 16 bits cannot hold stay.
       sizes[i] = std::isfinite(graph::as_kept({values[i]})[0]) ? std::fabs(values[i]) : -1;
     const auto count = static_cast<std::size_t>(std::llround(share_ * static_cast<double>(values.size())));
-    const std::vector<std::size_t> places = places_of_largest(sizes, count);
+    const std::vector<std::size_t> indices = indices_of_largest(sizes, count);
     std::vector<float> numbers;
-    for (const std::size_t place : places) numbers.push_back(values[place]);
+    for (const std::size_t index : indices) numbers.push_back(values[index]);
     numbers = graph::as_kept(numbers);
     const RoundingLoss before = rounding_loss(*whole.constant, matrix, setting_.threads);
-    setting_.graph.initializers[like.weight] = without(matrix, places, numbers);
+    setting_.graph.initializers[like.weight] = without(matrix, indices, numbers);
     const RoundingLoss after =
         rounding_loss(*whole.constant, setting_.graph.initializers[like.weight], setting_.threads);
     const double all = std::max(before.all, std::numeric_limits<double>::min());
-    if (!places.empty())
+    if (!indices.empty())
       for (const graph::Branch& one :
-           graph::add_sparse(setting_.graph, whole.products, sparse_of(like, places, numbers)))
+           graph::add_sparse(setting_.graph, whole.products, sparse_of(like, indices, numbers)))
         setting_.plan.follow(one);
-    kept_ += places.size();
+    kept_ += indices.size();
     return {.layer = like.weight, .before = before.lost / all, .after = after.lost / all};
   }
 
   std::size_t kept() const { return kept_; }
 
  private:
-  static SparseMatrix sparse_of(const LinearProduct& like, const std::vector<std::size_t>& places,
+  static SparseMatrix sparse_of(const LinearProduct& like, const std::vector<std::size_t>& indices,
                                 const std::vector<float>& numbers) {
-    std::vector<std::pair<std::int64_t, float>> placed;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const std::size_t place =
-          like.is_transposed ? places[i] % like.in * like.out + places[i] / like.in : places[i];
-      placed.emplace_back(static_cast<std::int64_t>(place), numbers[i]);
+    std::vector<std::pair<std::int64_t, float>> entries;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::size_t index =
+          like.is_transposed ? indices[i] % like.in * like.out + indices[i] / like.in : indices[i];
+      entries.emplace_back(static_cast<std::int64_t>(index), numbers[i]);
     }
-    std::ranges::sort(placed);
+    std::ranges::sort(entries);
     SparseMatrix made{.rows = static_cast<std::int64_t>(like.in),
                       .columns = static_cast<std::int64_t>(like.out),
                       .places = {},
                       .numbers = {}};
-    for (const auto& [place, number] : placed) {
-      made.places.push_back(place);
+    for (const auto& [index, number] : entries) {
+      made.places.push_back(index);
       made.numbers.push_back(number);
     }
     return made;

@@ -102,7 +102,7 @@ class Walk {
       const Node& node = graph_.nodes[maker];
       if (node.is("Flatten") || node.is("Reshape")) {
         const auto order = graph::flattened_order(graph_, node);
-        return order ? static_cast<std::size_t>(order->places) : 1;
+        return order ? static_cast<std::size_t>(order->positions) : 1;
       }
       if (!graph::is_any(node, graph::trait::kOfOne | graph::trait::kOfSeveral)) return 1;
       value = node.inputs[0];
@@ -246,11 +246,11 @@ class Walk {
     const auto rank = graph_.rank_of(node.inputs[0]);
     const bool is_before = value.name == node.inputs[0];
     if (!order || !rank || static_cast<std::size_t>(order->channels) != site_.channels ||
-        value.run != (is_before ? 1 : static_cast<std::size_t>(order->places)))
+        value.run != (is_before ? 1 : static_cast<std::size_t>(order->positions)))
       return cannot(node);
     if (node.is("Reshape") && !reshape(node)) return cannot(node);
     return join({node.inputs[0], *rank - 2, 1}) &&
-           join({node.outputs[0], 0, static_cast<std::size_t>(order->places)});
+           join({node.outputs[0], 0, static_cast<std::size_t>(order->positions)});
   }
 
   /// Its shape gives the size as a number, or leaves it open.
