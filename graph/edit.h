@@ -10,7 +10,7 @@
 namespace crumb::graph {
 
 /// Replaces every use of one value, as an input or as an output of the graph, by the other. A graph output
-/// keeps its name: see rename_output.
+/// gets the other value's name: rename_values() gives it back.
 void replace_uses(Graph& graph, const std::string& from, const std::string& to);
 
 /// Renames values, given by their old names, in every use: inputs, outputs and constants too. Precondition:
