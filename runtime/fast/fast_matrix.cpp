@@ -57,7 +57,7 @@ integer::Way way_for(int most_level) {
 }  // namespace
 
 /// Rows of x as bytes: row 0 is all ones, so that its products are the sums of the weights; the others are q
-/// + 128. Places behind the terms are zeros.
+/// + 128. Bytes behind the terms are zeros.
 struct FastMatrix::ByteRows {
   std::size_t stride = 0;
   std::vector<std::uint8_t> bytes;

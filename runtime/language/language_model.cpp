@@ -6,7 +6,7 @@
 #include "base/files/text.h"
 #include "base/within.h"
 #include "formats/checkpoint/decoder_config.h"
-#include "runtime/language/logit_places.h"
+#include "runtime/language/logit_positions.h"
 
 namespace crumb::runtime {
 namespace {

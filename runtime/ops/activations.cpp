@@ -79,7 +79,7 @@ Kernel parametric_relu(const NodeFacts&) {
     const Ints shape = x.shape();
     float* const out = call.make_over(0, 0, x.type(), shape).writable<float>().data();
     for_broadcast(shape, std::array<const Ints*, 2>{&shape, &slope.shape()},
-                  [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                  [&](std::size_t to, const Offsets& at, const Offsets& step, std::size_t count) {
                     for (std::size_t i = 0; i < count; ++i) {
                       const float one = v[at[0] + i * step[0]];
                       out[to + i] = one < 0 ? one * s[at[1] + i * step[1]] : one;

@@ -21,7 +21,7 @@ Lines lines_of(const Array& x, std::int64_t axis) {
   Lines made{{}, steps[along], x.shape()[along]};
   Ints outer = x.shape();
   outer[along] = std::min<std::int64_t>(1, outer[along]);
-  for_places(outer, steps, 0, [&](std::int64_t at) { made.begins.push_back(at); });
+  for_offsets(outer, steps, 0, [&](std::int64_t at) { made.begins.push_back(at); });
   return made;
 }
 

@@ -26,13 +26,13 @@ void for_broadcast(const Ints& whole, std::span<const Ints* const> shapes, const
   const std::size_t arrays = shapes.size();
   // Axes, the last first, those that all arrays walk in one stride joined; steps of each in elements.
   Ints sizes;
-  std::vector<Places> steps;
-  Places reach;  // elements of one index step of the next axis
+  std::vector<Offsets> steps;
+  Offsets reach;  // elements of one index step of the next axis
   reach.fill(1);
   for (std::size_t back = 1; back <= whole.size(); ++back) {
     const std::int64_t size = whole[whole.size() - back];
     if (size == 0) return;
-    Places step{};
+    Offsets step{};
     for (std::size_t k = 0; k < arrays; ++k) {
       const Ints& shape = *shapes[k];
       const std::int64_t own = back <= shape.size() ? shape[shape.size() - back] : 1;
@@ -54,17 +54,17 @@ void for_broadcast(const Ints& whole, std::span<const Ints* const> shapes, const
     sizes.push_back(1);
     steps.push_back({});
   }
-  Ints place(sizes.size(), 0);
-  Places at{};
+  Ints index(sizes.size(), 0);
+  Offsets at{};
   for (std::size_t out = 0;; out += static_cast<std::size_t>(sizes[0])) {
     run(out, at, steps[0], static_cast<std::size_t>(sizes[0]));
     std::size_t axis = 1;
     for (; axis < sizes.size(); ++axis) {
       for (std::size_t k = 0; k < arrays; ++k) at[k] += steps[axis][k];
-      if (++place[axis] < sizes[axis]) break;
+      if (++index[axis] < sizes[axis]) break;
       for (std::size_t k = 0; k < arrays; ++k)
         at[k] -= steps[axis][k] * static_cast<std::size_t>(sizes[axis]);
-      place[axis] = 0;
+      index[axis] = 0;
     }
     if (axis == sizes.size()) return;
   }

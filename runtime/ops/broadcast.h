@@ -14,9 +14,9 @@ namespace crumb::runtime {
 Ints broadcast_shape(const Call& call, std::span<const Ints* const> shapes);
 
 inline constexpr std::size_t kMostBroadcast = 3;  ///< arrays that are walked together
-using Places = std::array<std::size_t, kMostBroadcast>;
+using Offsets = std::array<std::size_t, kMostBroadcast>;
 using BroadcastRun =
-    std::function<void(std::size_t out, const Places& at, const Places& step, std::size_t count)>;
+    std::function<void(std::size_t out, const Offsets& at, const Offsets& step, std::size_t count)>;
 
 /// Calls run(out, {offset in each array}, {its step: 0 or 1}, count) for runs that cover an array of shape
 /// `whole`, in order. Element i of a run is at offset + i * step in each array, and at out + i in the whole.

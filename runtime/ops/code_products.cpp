@@ -79,7 +79,7 @@ class CodeProducts {
     if (out.empty()) return;
     call.spend({out.size(), shape.terms});
     std::vector<std::array<std::size_t, 2>> pairs;
-    for_broadcast(outer, outers, [&](std::size_t, const Places& at, const Places& step, std::size_t count) {
+    for_broadcast(outer, outers, [&](std::size_t, const Offsets& at, const Offsets& step, std::size_t count) {
       for (std::size_t i = 0; i < count; ++i) pairs.push_back({at[0] + i * step[0], at[1] + i * step[1]});
     });
     const bool is_wide = shape.terms > kMostTerms;

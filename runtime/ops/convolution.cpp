@@ -35,7 +35,7 @@ struct Windows {
   }
 
   /// Whether every window is one element, at its output's own position.
-  bool are_places() const {
+  bool are_single_elements() const {
     return !transposed && input == output &&
            std::ranges::all_of(kernel, [](std::int64_t size) { return size == 1; }) &&
            std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; }) &&
@@ -126,7 +126,7 @@ void convolve(const Call& call, const Layer& layer, const float* x, std::size_t 
   const auto places =
       static_cast<std::size_t>(product_of(layer.windows.output, 0, layer.windows.output.size()));
   const auto plane = static_cast<std::size_t>(product_of(layer.windows.input, 0, layer.windows.input.size()));
-  const bool lies = layer.windows.are_places();
+  const bool lies = layer.windows.are_single_elements();
   const std::size_t wanted = kLaidOut / std::max<std::size_t>(layer.terms, 1);
   const std::size_t width = std::min(places, std::max(wanted / kWidth, std::size_t{1}) * kWidth);
   const std::size_t pieces = (places + width - 1) / width;

@@ -83,7 +83,7 @@ std::vector<float> gathered(const Call& call, const Operand& operand,
   call.spend({counted.size()});
   std::vector<float> made;
   made.reserve(counted.size());
-  for_places(shape, steps, 0, [&](std::int64_t at) { made.push_back(operand.data[at]); });
+  for_offsets(shape, steps, 0, [&](std::int64_t at) { made.push_back(operand.data[at]); });
   return made;
 }
 
@@ -222,7 +222,7 @@ void sum_products(Call& call, const Equation& equation) {
   }
   const float* const y = made.values<float>().data();
   float* to = call.make(0, call.in(0).type(), shape).writable<float>().data();
-  for_places(shape, steps, 0, [&](std::int64_t at) { *to++ = y[at]; });
+  for_offsets(shape, steps, 0, [&](std::int64_t at) { *to++ = y[at]; });
 }
 
 Kernel einsum(const NodeFacts& facts) {

@@ -26,7 +26,7 @@ void binary(Call& call, ElementType type, const F& f) {
   Array& made = a_shape == whole ? call.make_over(0, 0, type, whole) : call.make_over(0, 1, type, whole);
   R* const out = made.writable<R>().data();
   for_broadcast(whole, std::array<const Ints*, 2>{&a_shape, &b_shape},
-                [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                [&](std::size_t to, const Offsets& at, const Offsets& step, std::size_t count) {
                   const T *p = x.data() + at[0], *q = y.data() + at[1];
                   R* const r = out + to;
                   if (step[0] == 1 && step[1] == 1) {
@@ -343,7 +343,7 @@ Kernel choose(const NodeFacts&) {
       const auto x = a.values<T>(), y = b.values<T>();
       T* const out = call.make(0, a.type(), whole).writable<T>().data();
       for_broadcast(whole, std::array<const Ints*, 3>{&condition.shape(), &a.shape(), &b.shape()},
-                    [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                    [&](std::size_t to, const Offsets& at, const Offsets& step, std::size_t count) {
                       for (std::size_t i = 0; i < count; ++i)
                         out[to + i] =
                             c[at[0] + i * step[0]] ? x[at[1] + i * step[1]] : y[at[2] + i * step[2]];
@@ -379,7 +379,7 @@ Kernel power(const NodeFacts&) {
         const auto y = exponent.values<Y>();
         T* const out = call.make_over(0, 0, x.type(), whole).template writable<T>().data();
         for_broadcast(whole, std::array<const Ints*, 2>{&shape, &exponent.shape()},
-                      [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                      [&](std::size_t to, const Offsets& at, const Offsets& step, std::size_t count) {
                         for (std::size_t i = 0; i < count; ++i)
                           out[to + i] = f(v[at[0] + i * step[0]], y[at[1] + i * step[1]]);
                       });

@@ -110,7 +110,7 @@ Kernel gather_elements(const NodeFacts& facts) {
       const T* const from = reinterpret_cast<const T*>(x.data());
       T* to = reinterpret_cast<T*>(made.writable_data());
       auto index = indices.begin();
-      for_places(shape, steps, 0, [&](std::int64_t at) { *to++ = from[at + *index++ * along]; });
+      for_offsets(shape, steps, 0, [&](std::int64_t at) { *to++ = from[at + *index++ * along]; });
     });
   };
 }
@@ -206,7 +206,7 @@ Kernel scatter_elements(const NodeFacts& facts) {
       const T* from = reinterpret_cast<const T*>(updates.data());
       T* const to = reinterpret_cast<T*>(made.writable_data());
       auto index = indices.begin();
-      for_places(shape, steps, 0, [&](std::int64_t at) { to[at + *index++ * along] = *from++; });
+      for_offsets(shape, steps, 0, [&](std::int64_t at) { to[at + *index++ * along] = *from++; });
     });
   };
 }

@@ -28,13 +28,13 @@ using integer::kGroup;
 using integer::kLanes;
 using integer::kVectorBytes;
 
-constexpr std::size_t kPlaces = 64;                        // of a panel
+constexpr std::size_t kPositions = 64;                     // of a panel
 constexpr std::size_t kOutputsOfBlock = 24;                // output channels whose sums are held at a time
 constexpr std::size_t kCopied = 16;                        // bytes that are copied at a time, needed or not
 constexpr std::size_t kMostSample = std::size_t{1} << 40;  // bytes of a sample with its padding
 // Bytes up to which several samples are laid out next to each other.
 constexpr std::size_t kImageBytes = std::size_t{1} << 20;
-constexpr std::size_t kPlacesWanted = 16 * kPlaces;  // positions of such samples together
+constexpr std::size_t kPositionsWanted = 16 * kPositions;  // positions of such samples together
 constexpr std::size_t kSlideCost =
     16;  // products of a panel that take as long as one of a window that slides
 constexpr std::size_t kSlideAtOnce = std::size_t{1}
@@ -45,7 +45,7 @@ constexpr std::size_t kLayOutAtOnce = std::size_t{1} << 18;  // bytes that are w
 struct Layout {
   graph::Window window;
   Ints shape;  ///< of the output
-  std::size_t samples = 0, channels = 0, places = 0;
+  std::size_t samples = 0, channels = 0, positions = 0;
   std::size_t rows = 0, width = 0;  ///< of an output channel: it has rows * width positions
 
   // A sample as it is laid out: [channels, outer sizes..., phases, phase].
@@ -83,14 +83,14 @@ Last last_of(const graph::Window& w) {
 template <class F>
 std::vector<std::size_t> rows_of(const Ints& sizes, std::size_t outer, const F& at) {
   std::vector<std::size_t> rows;
-  Ints place(outer, 0);
+  Ints position(outer, 0);
   for (std::int64_t left = product_of(sizes, 0, outer); left > 0; --left) {
     std::int64_t row = 0;
-    for (std::size_t i = 0; i < outer; ++i) row += at(i, place[i]);
+    for (std::size_t i = 0; i < outer; ++i) row += at(i, position[i]);
     rows.push_back(static_cast<std::size_t>(row));
     for (std::size_t i = outer; i-- > 0;) {
-      if (++place[i] < sizes[i]) break;
-      place[i] = 0;
+      if (++position[i] < sizes[i]) break;
+      position[i] = 0;
     }
   }
   return rows;
@@ -152,7 +152,7 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   g.channels = inputs * groups;
   g.rows = static_cast<std::size_t>(product_of(w.output, 0, last.outer));
   g.width = static_cast<std::size_t>(last.output);
-  g.places = g.rows * g.width;
+  g.positions = g.rows * g.width;
   lay_out_sample(call, last, g);
 
   // The tables below are as long as the padding makes them: they must fit the memory that a run has.
@@ -214,23 +214,25 @@ struct Piece {
 class Panels {
  public:
   Panels(const Layout& layout, const std::uint8_t* image, std::size_t samples)
-      : g_(layout), image_(image), places_(samples * layout.places) {}
+      : g_(layout), image_(image), positions_(samples * layout.positions) {}
 
-  std::size_t count() const { return (places_ + kPlaces - 1) / kPlaces; }
-  std::size_t places_of(std::size_t panel) const { return std::min(kPlaces, places_ - panel * kPlaces); }
+  std::size_t count() const { return (positions_ + kPositions - 1) / kPositions; }
+  std::size_t positions_of(std::size_t panel) const {
+    return std::min(kPositions, positions_ - panel * kPositions);
+  }
   static std::size_t groups(const Layout& g) { return integer::groups_of(g.terms.size()); }
-  static std::size_t bytes(const Layout& g) { return kPlaces * kGroup * groups(g); }
+  static std::size_t bytes(const Layout& g) { return kPositions * kGroup * groups(g); }
 
   /// Packs the groups [begin, end) of the terms. `shift` is the offset of the first input channel.
   void pack(std::size_t panel, std::size_t shift, std::size_t begin, std::size_t end,
             std::uint8_t* to) const {
-    const std::size_t vectors = integer::vectors_of(places_of(panel)), all = groups(g_);
-    Piece held[kPlaces];
+    const std::size_t vectors = integer::vectors_of(positions_of(panel)), all = groups(g_);
+    Piece held[kPositions];
     const std::span<const Piece> pieces(held, pieces_of(panel, held));
-    const bool in_one_row = pieces[0].row_left >= places_of(panel);
+    const bool in_one_row = pieces[0].row_left >= positions_of(panel);
     // Takes some groups at a time: what was just written in small pieces is slow to read in large ones.
     constexpr std::size_t kTogether = 8;
-    std::uint8_t staged[kTogether * kGroup][kPlaces + kCopied] = {};
+    std::uint8_t staged[kTogether * kGroup][kPositions + kCopied] = {};
     for (std::size_t first = begin; first < end; first += kTogether) {
       const std::size_t behind = std::min(end, first + kTogether);
       const std::uint8_t* rows[kTogether * kGroup];
@@ -251,11 +253,11 @@ class Panels {
   /// Calls f(sample, position, at, size) for the runs of a panel's positions, from its position `at` on.
   template <class F>
   void for_runs(std::size_t panel, const F& f) const {
-    const std::size_t first = panel * kPlaces, count = places_of(panel);
+    const std::size_t first = panel * kPositions, count = positions_of(panel);
     for (std::size_t at = 0; at < count;) {
-      const std::size_t sample = (first + at) / g_.places, place = (first + at) % g_.places;
-      const std::size_t size = std::min(count - at, g_.places - place);
-      f(sample, place, at, size);
+      const std::size_t sample = (first + at) / g_.positions, position = (first + at) % g_.positions;
+      const std::size_t size = std::min(count - at, g_.positions - position);
+      f(sample, position, at, size);
       at += size;
     }
   }
@@ -264,7 +266,7 @@ class Panels {
   /// Writes to `pieces`, which has room for one piece at each position; returns their number.
   std::size_t pieces_of(std::size_t panel, Piece* pieces) const {
     std::size_t made = 0;
-    const std::size_t first = panel * kPlaces, count = places_of(panel);
+    const std::size_t first = panel * kPositions, count = positions_of(panel);
     for (std::size_t at = 0; at < count; ++made) {
       const std::size_t row = (first + at) / g_.width, column = (first + at) % g_.width;
       const std::size_t left = g_.width - column;
@@ -276,7 +278,7 @@ class Panels {
 
   const Layout& g_;
   const std::uint8_t* image_;
-  std::size_t places_;
+  std::size_t positions_;
 };
 
 class ByteConvolution {
@@ -313,13 +315,13 @@ class ByteConvolution {
     const bool slides = shape_[1] == 1 && groups_ > 1;
     const int threads = threads_for(call, made.size() * g.terms.size() * (slides ? kSlideCost : 1));
     const std::size_t wanted =
-        std::min((kPlacesWanted + g.places - 1) / g.places,
+        std::min((kPositionsWanted + g.positions - 1) / g.positions,
                  std::max<std::size_t>(1, kImageBytes / std::max<std::size_t>(g.sample, 1)));
     const std::size_t together = std::clamp<std::size_t>(wanted, 1, g.samples);
     // Counts the bytes whatever the padding; copies of kCopied bytes may read behind the last one.
-    Array image(ElementType::kUint8, {static_cast<std::int64_t>(together * g.sample + kPlaces + kCopied)});
+    Array image(ElementType::kUint8, {static_cast<std::int64_t>(together * g.sample + kPositions + kCopied)});
     const auto bytes = image.writable<std::uint8_t>();
-    std::fill(bytes.end() - (kPlaces + kCopied), bytes.end(), std::uint8_t{0});
+    std::fill(bytes.end() - (kPositions + kCopied), bytes.end(), std::uint8_t{0});
     const auto* const from = reinterpret_cast<const std::uint8_t*>(x.data());
     const std::size_t plane = x.size() / (g.samples * g.channels);
     for (std::size_t n = 0; n < g.samples; n += together) {
@@ -343,9 +345,9 @@ class ByteConvolution {
   void slide(const Layout& g, const std::uint8_t* image, std::size_t n, std::size_t samples, int threads,
              Array& made) const {
     const auto outputs = static_cast<std::size_t>(shape_[0]);
-    parallel_for(samples * outputs, std::max<std::size_t>(1, kSlideAtOnce / (g.places * g.terms.size())),
+    parallel_for(samples * outputs, std::max<std::size_t>(1, kSlideAtOnce / (g.positions * g.terms.size())),
                  threads, [&](std::size_t begin, std::size_t end) {
-                   std::vector<std::int32_t> sums(g.places + integer::kSlack);
+                   std::vector<std::int32_t> sums(g.positions + integer::kSlack);
                    for (std::size_t i = begin; i < end; ++i) {
                      const std::size_t output = i % outputs;
                      const std::uint8_t* const channel =
@@ -358,8 +360,8 @@ class ByteConvolution {
                                        .start = starts_[output]},
                                       sums.data() + row * g.width, g.width);
                      }
-                     finish_.put(integer::Channels::kOne, output, {sums.data(), g.places}, made,
-                                 (n * outputs + i) * g.places);
+                     finish_.put(integer::Channels::kOne, output, {sums.data(), g.positions}, made,
+                                 (n * outputs + i) * g.positions);
                    }
                  });
   }
@@ -401,7 +403,7 @@ class ByteConvolution {
   /// Multiplies the blocks [begin, end) of the rows of the item's group with its panel.
   void multiply(const Layout& g, const Panels& panels, std::size_t item, std::size_t begin, std::size_t end,
                 const std::uint8_t* panel, std::size_t n, Array& made) const {
-    alignas(64) std::int32_t sums[kOutputsOfBlock * kPlaces];
+    alignas(64) std::int32_t sums[kOutputsOfBlock * kPositions];
     const std::size_t at = item / groups_, group = item % groups_;
     const auto outputs = static_cast<std::size_t>(shape_[0]);
     for (std::size_t block = begin; block < end; ++block) {
@@ -409,18 +411,18 @@ class ByteConvolution {
       const std::size_t count = std::min(kOutputsOfBlock, (group + 1) * own() - first);
       integer::multiply_bytes(way_, integer::InVectors::kCodes,
                               {.rows = count,
-                               .vectors = integer::vectors_of(panels.places_of(at)),
+                               .vectors = integer::vectors_of(panels.positions_of(at)),
                                .groups = width_ / kGroup,
                                .row = weights_.data() + first * width_,
                                .row_stride = width_,
                                .vector = reinterpret_cast<const std::byte*>(panel),
                                .start = starts_.data() + first,
                                .y = sums,
-                               .y_stride = kPlaces});
-      panels.for_runs(at, [&](std::size_t sample, std::size_t place, std::size_t from, std::size_t size) {
+                               .y_stride = kPositions});
+      panels.for_runs(at, [&](std::size_t sample, std::size_t position, std::size_t from, std::size_t size) {
         for (std::size_t r = 0; r < count; ++r) {
-          finish_.put(integer::Channels::kOne, first + r, {sums + r * kPlaces + from, size}, made,
-                      ((n + sample) * outputs + first + r) * g.places + place);
+          finish_.put(integer::Channels::kOne, first + r, {sums + r * kPositions + from, size}, made,
+                      ((n + sample) * outputs + first + r) * g.positions + position);
         }
       });
     }

@@ -104,7 +104,7 @@ void gather_strided(Call& call, const Ints& shape, const Ints& steps, std::int64
   with_width(x, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(x.data());
     T* to = reinterpret_cast<T*>(made.writable_data());
-    for_places(shape, steps, begin, [&](std::int64_t at) { *to++ = from[at]; });
+    for_offsets(shape, steps, begin, [&](std::int64_t at) { *to++ = from[at]; });
   });
 }
 
@@ -360,7 +360,7 @@ Kernel tile(const NodeFacts& facts) {
     with_width(x, [&]<class T>() {
       const T* const from = reinterpret_cast<const T*>(x.data());
       T* to = reinterpret_cast<T*>(made.writable_data());
-      for_places(whole, steps, 0, [&](std::int64_t at) { *to++ = from[at]; });
+      for_offsets(whole, steps, 0, [&](std::int64_t at) { *to++ = from[at]; });
     });
   };
 }

@@ -78,7 +78,7 @@ void multiply_pairs(const Call& call, const MatMulShape& shape, const MatMulWeig
   };
   std::vector<Pair> pairs;
   for_broadcast(shape.outer, std::array<const Ints*, 2>{&shape.x_outer, &shape.w_outer},
-                [&](std::size_t, const Places& at, const Places& step, std::size_t count) {
+                [&](std::size_t, const Offsets& at, const Offsets& step, std::size_t count) {
                   for (std::size_t i = 0; i < count; ++i)
                     pairs.push_back({at[0] + i * step[0], at[1] + i * step[1]});
                 });
@@ -160,7 +160,7 @@ Kernel gemm(const NodeFacts& facts) {
     if (broadcast_shape(call, shapes) != shape)
       call.fail("cannot add " + text_of(call.in(2)) + " to a product of shape " + graph::text_of(shape));
     for_broadcast(shape, std::array<const Ints*, 1>{&added},
-                  [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                  [&](std::size_t to, const Offsets& at, const Offsets& step, std::size_t count) {
                     for (std::size_t i = 0; i < count; ++i) {
                       const float one = c[at[0] + i * step[0]];
                       out[to + i] += beta == 1 ? one : beta * one;

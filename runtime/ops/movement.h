@@ -43,21 +43,21 @@ inline std::int64_t product_of(const Ints& shape, std::size_t begin, std::size_t
 /// Walks an array of `shape` row by row: calls f(offset) for each element, where a step along axis i is
 /// steps[i] and the first offset is `begin`.
 template <class F>
-void for_places(const Ints& shape, const Ints& steps, std::int64_t begin, const F& f) {
+void for_offsets(const Ints& shape, const Ints& steps, std::int64_t begin, const F& f) {
   for (const std::int64_t size : shape) {
     if (size == 0) return;
   }
   if (shape.empty()) return f(begin);
-  Ints place(shape.size(), 0);
+  Ints index(shape.size(), 0);
   const std::int64_t width = shape.back(), step = steps.back();
   for (std::int64_t at = begin;;) {
     for (std::int64_t i = 0; i < width; ++i) f(at + i * step);
     std::size_t axis = shape.size() - 1;
     while (axis-- > 0) {
       at += steps[axis];
-      if (++place[axis] < shape[axis]) break;
+      if (++index[axis] < shape[axis]) break;
       at -= steps[axis] * shape[axis];
-      place[axis] = 0;
+      index[axis] = 0;
     }
     if (axis == ~std::size_t{0}) return;
   }

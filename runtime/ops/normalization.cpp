@@ -110,7 +110,7 @@ Kernel row_normalization(const NodeFacts& facts) {
       if (broadcast_shape(call, shapes) != shape)
         call.fail("input " + std::to_string(input) + " does not broadcast to " + graph::text_of(shape));
       for_broadcast(shape, std::array<const Ints*, 1>{&own},
-                    [&](std::size_t to, const Places& from, const Places& step, std::size_t count) {
+                    [&](std::size_t to, const Offsets& from, const Offsets& step, std::size_t count) {
                       for (std::size_t i = 0; i < count; ++i) {
                         const float v = values[from[0] + i * step[0]];
                         y[to + i] = adds ? y[to + i] + v : y[to + i] * v;

@@ -117,10 +117,11 @@ void with_parameters(Call& call, std::size_t p, std::size_t q, const F& f) {
   if (broadcast_shape(call, shapes) != whole)
     call.fail("its parameters do not broadcast to " + text_of(call.in(0)));
   float* const out = call.make(0, ElementType::kFloat, whole).writable<float>().data();
-  for_broadcast(whole, shapes, [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i)
-      out[to + i] = f(x[at[0] + i * step[0]], a[at[1] + i * step[1]], b[at[2] + i * step[2]]);
-  });
+  for_broadcast(whole, shapes,
+                [&](std::size_t to, const Offsets& at, const Offsets& step, std::size_t count) {
+                  for (std::size_t i = 0; i < count; ++i)
+                    out[to + i] = f(x[at[0] + i * step[0]], a[at[1] + i * step[1]], b[at[2] + i * step[2]]);
+                });
 }
 
 /// The bits of an integer that are kept: x / scale + zero to an integer, divided by 2^(bits less), rounded

@@ -40,7 +40,7 @@ Reduction reduction_of(const Call& call, const Ints& axes, bool keeps) {
       made.shape.push_back(x.shape()[i]);
     }
   }
-  for_places(inner, inner_steps, 0, [&](std::int64_t at) { made.offsets.push_back(at); });
+  for_offsets(inner, inner_steps, 0, [&](std::int64_t at) { made.offsets.push_back(at); });
   return made;
 }
 
@@ -49,7 +49,7 @@ template <class T, class R, class F>
 void reduce(Call& call, const Reduction& r, ElementType type, const F& f) {
   const T* const x = call.in(0).values<T>().data();
   R* to = call.make(0, type, r.shape).template writable<R>().data();
-  for_places(r.outer, r.outer_steps, 0, [&](std::int64_t at) { *to++ = f(x + at, r.offsets); });
+  for_offsets(r.outer, r.outer_steps, 0, [&](std::int64_t at) { *to++ = f(x + at, r.offsets); });
 }
 
 enum class Kind { kSum, kMean, kMax, kMin, kProduct, kL1, kL2, kSumSquare, kLogSum, kLogSumExp };
@@ -208,8 +208,8 @@ Kernel top_k(const NodeFacts& facts) {
     Array& values = call.make(0, x.type(), shape);
     const auto places = call.make(1, ElementType::kInt64, shape).writable<std::int64_t>();
     Ints made_steps = strides_of(shape), froms, tos;
-    for_places(outer, steps, 0, [&](std::int64_t at) { froms.push_back(at); });
-    for_places(outer, made_steps, 0, [&](std::int64_t at) { tos.push_back(at); });
+    for_offsets(outer, steps, 0, [&](std::int64_t at) { froms.push_back(at); });
+    for_offsets(outer, made_steps, 0, [&](std::int64_t at) { tos.push_back(at); });
     with_wide_carrier(x.carrier(), [&]<class T>() {
       const T* const from = x.values<T>().data();
       const auto to = values.writable<T>();

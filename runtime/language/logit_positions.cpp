@@ -1,4 +1,4 @@
-#include "runtime/language/logit_places.h"
+#include "runtime/language/logit_positions.h"
 
 #include <algorithm>
 #include <set>
