@@ -3,7 +3,7 @@
 //   jobs::Observer silent;
 //   const Recipe recipe = parse_recipe("activations: uint8:tensor", "my recipe");
 //   const auto report = jobs::calibrate({.input = "net.onnx", .recipe = recipe, .data = {"x.npy"}}, silent);
-//   for (const auto& [edge, use] : report.edges) ...  // edge.value, edge.scale, edge.least, use.share_saturated()
+//   for (const auto& [edge, use] : report.edges) print(edge.value, edge.scale, use.share_saturated());
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,9 @@ struct CalibrateReport {
   std::vector<std::string> notes;     ///< what the observer was told
 };
 
-/// Where quantize() of the same network, recipe and samples puts quantizers of activations, and their scales, when no stage changes
-/// what flows. Writes nothing. Throws Error, of kind kUsage where the request contradicts itself or the input; Interrupted.
+/// Where quantize() of the same network, recipe and samples puts quantizers of activations, and their scales,
+/// when no stage changes what flows. Writes nothing. Throws Error, of kind kUsage where the request
+/// contradicts itself or the input; Interrupted.
 CalibrateReport calibrate(const CalibrateRequest& request, Observer& observer);
 
 }  // namespace crumb::jobs

@@ -19,8 +19,7 @@ namespace crumb::jobs {
 
 /// Merged codes learn what the network computes with its adapters beside them.
 struct MergeTraining {
-  std::string
-      train;  ///< a text, texts or conversations (.jsonl), lines of an encoder, synthetic, synthetic-chat
+  std::string train;          ///< a text, .jsonl, lines of an encoder, synthetic, synthetic-chat
   std::string valid;          ///< a text to measure by; "": nothing is measured
   std::int64_t batch = 0;     ///< sequences, or lines, of a step; 0: 4, 32
   double rate = 1e-4;         ///< the highest
@@ -32,9 +31,9 @@ struct MergeTraining {
 
 struct MergeRequest {
   std::string input;  ///< a packed file, with adapters in it or not, a Hugging Face folder or a GGUF file
-  std::vector<std::string>
-      adapters;  ///< PEFT folders or GGUF files; with those of a packed file, one at least
-  /// A folder, for the matrices in floats; a packed file (.crumb), for codes; with `training` a folder for the run.
+  std::vector<std::string> adapters;  ///< PEFT folders or GGUF files, beside those of a packed file
+  /// A folder, for the matrices in floats; a packed file (.crumb), for codes; with `training` a folder for
+  /// the run.
   std::string output;
 
   std::string weights;               ///< of codes: the spec of merged matrices; "": theirs
@@ -58,8 +57,8 @@ struct MergeReport {
   nlohmann::ordered_json training;
 };
 
-/// Throws Error, of kind kUsage where the request contradicts itself or the input; Interrupted. Then there is no
-/// output, but for the state of a run, which goes on from there.
+/// Throws Error, of kind kUsage where the request contradicts itself or the input; Interrupted. Then there is
+/// no output, but for the state of a run, which goes on from there.
 MergeReport merge(const MergeRequest& request, Observer& observer);
 
 }  // namespace crumb::jobs

@@ -12,7 +12,7 @@ namespace crumb::jobs {
 /// Returns a recipe that quantizes a network's constants as they are quantized now.
 Recipe recipe_of_codes(const graph::Graph& graph);
 
-/// Changes the recipe among a packed file's `files` to name the specs of these constants; what it says of
+/// The recipe among a packed file's `files` names the specs of these constants from now on; what it says of
 /// activations and caches, and the stages that made the file, stay.
 void name_codes(std::map<std::string, std::string>& files, const graph::Graph& graph);
 

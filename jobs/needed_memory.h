@@ -15,7 +15,8 @@ namespace crumb::jobs {
 /// in floats.
 std::uint64_t least_bytes(const graph::Graph& graph, const graph::QuantPlan& plan);
 
-/// Throws Error where that is more than the process may take. `name`: of the network; `observer`: how fields are called.
+/// Throws Error where that is more than the process may take. `name`: of the network; `observer`: how fields
+/// are called.
 void expect_memory(const std::string& name, const graph::Graph& graph, const graph::QuantPlan& plan,
                    const Observer& observer);
 

@@ -79,11 +79,12 @@ class NetworkQuantization {
   NetworkQuantization(const NetworkQuantization&) = delete;
   NetworkQuantization& operator=(const NetworkQuantization&) = delete;
 
-  /// Reads the samples, and lets them say where quantizers of activations stand and what their scales are: before run(), which
-  /// does it otherwise. Throws what run() throws of samples.
+  /// Reads the samples, and lets them say where quantizers of activations stand and what their scales are:
+  /// before run(), which does it otherwise. Throws what run() throws of samples.
   void calibrate();
 
-  /// Of each edge of the calibrated plan, how many values of the float network lie beyond its codes. None without samples.
+  /// Of each edge of the calibrated plan, how many values of the float network lie beyond its codes. None
+  /// without samples.
   std::vector<graph::EdgeUse> uses_of_edges() const;
 
   /// Stages, scales of activations, codes: once. Throws usage Error where samples are needed and there are

@@ -36,7 +36,8 @@ class Observer {
   virtual void progress([[maybe_unused]] const Progress& progress) {}
   /// The work that progress() told of is over, done or not. Does not throw.
   virtual void done() {}
-  /// What who asked calls a field of the request, for errors, notes and warnings: `tokens`, a command's `--tokens`.
+  /// What who asked calls a field of the request, for errors, notes and warnings: `tokens`, a command's
+  /// `--tokens`.
   virtual std::string spelled(std::string_view field) const { return std::string(field); }
 };
 

@@ -88,8 +88,8 @@ qat::AdapterOptions kept_adapter(const RecoverRequest& request, const Graph& bas
   return options;
 }
 
-/// An adapter that begins with what codes lack of the float network's matrices: where codes are of other numbers, or an adapter
-/// has a part of them already, that is no error of theirs.
+/// An adapter that begins with what codes lack of the float network's matrices: where codes are of other
+/// numbers, or an adapter has a part of them already, that is no error of theirs.
 void expect_codes_of_the_baseline(const RecoverRequest& request, const Graph& base,
                                   const std::map<std::string, std::string>& files, const Observer& observer) {
   const std::string init = observer.spelled("init");

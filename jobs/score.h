@@ -1,7 +1,8 @@
 // How well language models predict a text, and how far each is from a baseline: what crumb perplexity does.
 //
 //   jobs::Observer silent;
-//   const auto report = jobs::score({.models = {"w4.crumb"}, .text = "test.txt", .baseline = "SmolLM2"}, silent);
+//   const auto report =
+//       jobs::score({.models = {"w4.crumb"}, .text = "test.txt", .baseline = "SmolLM2"}, silent);
 //   report.models[0].made.against->kl.value  // nats a token
 #pragma once
 
@@ -45,9 +46,9 @@ struct ScoreReport {
   std::vector<ModelScore> models;  ///< in the request's order
 };
 
-/// Windows run through all models side by side, so that the baseline runs once. Throws Error, which names the model: one that
-/// cannot be opened, or whose tokens are not the first one's; of kind kUsage where the text is shorter than a window or the
-/// request makes no sense; Interrupted.
+/// Windows run through all models side by side, so that the baseline runs once. Throws Error, which names the
+/// model: one that cannot be opened, or whose tokens are not the first one's; of kind kUsage where the text
+/// is shorter than a window or the request makes no sense; Interrupted.
 ScoreReport score(const ScoreRequest& request, Observer& observer);
 
 }  // namespace crumb::jobs

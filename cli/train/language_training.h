@@ -1,4 +1,5 @@
-// What the verbs that train language models have in common: crumb train lm, crumb recover, crumb merge --train.
+// What the verbs that train language models have in common: crumb train lm, crumb recover, crumb merge
+// --train.
 #pragma once
 
 #include <CLI/CLI.hpp>

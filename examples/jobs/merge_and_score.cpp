@@ -1,5 +1,6 @@
-// Puts adapters into a model's matrices, and says how far the result is from the model: merge_and_score MODEL OUTPUT TEXT
-// [ADAPTER ...]. OUTPUT is a folder for floats or FILE.crumb for codes; adapters of a packed file need not be named.
+// Puts adapters into a model's matrices, and says how far the result is from the model: merge_and_score MODEL
+// OUTPUT TEXT [ADAPTER ...]. OUTPUT is a folder for floats or FILE.crumb for codes; adapters of a packed file
+// need not be named.
 #include <cstdio>
 
 #include "base/error.h"

@@ -7,8 +7,8 @@
 
 namespace crumb::jobs {
 
-/// jobs::score of `text`, whatever the request's path says, without notes of what is not finite. `baseline`: what that is called
-/// in messages.
+/// jobs::score of `text`, whatever the request's path says, without notes of what is not finite. `baseline`:
+/// what that is called in messages.
 ScoreReport score_text(const std::string& text, const ScoreRequest& request, const std::string& baseline,
                        Observer& observer);
 

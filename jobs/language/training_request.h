@@ -22,8 +22,8 @@ inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }
 /// the only one.
 bool is_writer();
 
-/// Sets all of the request that `training` says, but for its texts. Throws usage Error of a name that is none, which
-/// names the field; opens the engine's library where the request leaves products open.
+/// Sets all of the request that `training` says, but for its texts. Throws usage Error of a name that is
+/// none, which names the field; opens the engine's library where the request leaves products open.
 void take_training(const LanguageTraining& training, tasks::LanguageRequest& request,
                    const Observer& observer);
 
@@ -45,8 +45,9 @@ std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& fi
 void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
                           const Observer& observer);
 
-/// Trains into the run's folder, with how often a state is kept and the like from `training`, and tells the observer how far it
-/// is. Gives the report, null in a process that another one writes for. Throws what train_language_into() does.
+/// Trains into the run's folder, with how often a state is kept and the like from `training`, and tells the
+/// observer how far it is. Gives the report, null in a process that another one writes for. Throws what
+/// train_language_into() does.
 training::Json train_with(const LanguageTraining& training, training::LanguageRun run, Observer& observer);
 
 }  // namespace crumb::jobs

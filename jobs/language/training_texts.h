@@ -24,9 +24,9 @@ struct TrainingTexts {
 };
 
 /// Reads them for the request's network, of an encoder lines. `read` gives the model's files. Throws what
-/// read_training_text, read_lines and the drawing do, and usage Error where the model has fewer positions than a
-/// sequence, or is an encoder and the text is to be drawn. Before a text is drawn, all else of the request is
-/// checked.
+/// read_training_text, read_lines and the drawing do, and usage Error where the model has fewer positions
+/// than a sequence, or is an encoder and the text is to be drawn. Before a text is drawn, all else of the
+/// request is checked.
 void read_training_texts(const LanguageTraining& training, const TrainingTexts& texts,
                          const text::ReadFile& read, tasks::LanguageRequest& request, Observer& observer);
 

@@ -24,8 +24,8 @@ class SweepFolder {
  public:
   /// Makes the folder where there is none. `command` says by flags what decides a cell's numbers; with
   /// `restart`, what another command left is dropped. Throws Error where the folder holds another command's
-  /// cells, and says in which fields it differs, as the observer calls them; where it holds files of these names that no sweep wrote; and
-  /// where another run has it.
+  /// cells, and says in which fields it differs, as the observer calls them; where it holds files of these
+  /// names that no sweep wrote; and where another run has it.
   SweepFolder(const std::filesystem::path& folder, const nlohmann::ordered_json& command, bool restart,
               const Observer& observer);
 

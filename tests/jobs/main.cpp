@@ -1,6 +1,7 @@
-// Jobs as a program asks for them: crumb_jobs_cases JOB REQUEST, where REQUEST is JSON with fields of the job's request.
-// Prints {"calls": N, ...}: how often the observer was called, and figures of the report. "stop_at": N in the request lets the
-// N-th call end the job. Exit code: 1 where it fails, 2 of kind kUsage, 3 where it was ended.
+// Jobs as a program asks for them: crumb_jobs_cases JOB REQUEST, where REQUEST is JSON with fields of the
+// job's request. Prints {"calls": N, ...}: how often the observer was called, and figures of the report.
+// "stop_at": N in the request lets the N-th call end the job. Exit code: 1 where it fails, 2 of kind kUsage,
+// 3 where it was ended.
 #include <cstdio>
 #include <iostream>
 #include <map>
