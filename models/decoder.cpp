@@ -43,7 +43,7 @@ class DecoderBuilder {
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       if (config_.layers[i].kv_source) continue;
       for (const char* part : {"key", "value"})
-        build_.output_of(cache("present.", i, part), cache_shape(kAllPlaces));
+        build_.output_of(cache("present.", i, part), cache_shape(i, kAllPlaces));
     }
     return build_.take();
   }
@@ -65,8 +65,9 @@ class DecoderBuilder {
     return kind + std::to_string(layer) + "." + part;
   }
 
-  graph::Shape cache_shape(const char* places) const {
-    return {Dim("batch"), Dim(number(config_.kv_heads)), Dim(places), Dim(number(config_.head_size))};
+  graph::Shape cache_shape(size_t layer, const char* places) const {
+    return {Dim("batch"), Dim(number(config_.layers[layer].kv_heads)), Dim(places),
+            Dim(number(config_.head_size))};
   }
 
   void inputs() {
@@ -80,7 +81,7 @@ class DecoderBuilder {
       if (config_.layers[i].kv_source) continue;
       for (const char* part : {"key", "value"})
         build_.input(cache("past_key_values.", i, part),
-                     {.type = ElementType::kFloat, .shape = cache_shape("past")});
+                     {.type = ElementType::kFloat, .shape = cache_shape(i, "past")});
     }
   }
 
@@ -173,10 +174,10 @@ class DecoderBuilder {
     std::string q, k, v;
   };
 
-  /// Of a layer with a kv_source queries alone.
-  Projected project(const std::string& name, const std::string& x, bool has_own) {
-    const size_t width = config_.hidden_size, own = config_.heads * config_.head_size,
-                 shared = config_.kv_heads * config_.head_size;
+  /// Projects queries, and of a layer without a kv_source keys and values, too.
+  Projected project(const DecoderLayer& layer, const std::string& name, const std::string& x, bool has_own) {
+    const size_t width = config_.hidden_size, own = layer.heads * config_.head_size,
+                 shared = layer.kv_heads * config_.head_size;
     if (!config_.fused) {
       const auto part = [&](const char* which, size_t out) {
         return build_.linear(name + which, x, width, out, config_.qkv_bias);
@@ -218,12 +219,12 @@ class DecoderBuilder {
   std::string attention(size_t i, const std::string& name, const std::string& x) {
     const DecoderLayer& layer = config_.layers[i];
     const size_t source = layer.kv_source.value_or(i);
-    const Projected made = project(name, x, source == i);
-    const std::string q = placed(name + "q", made.q, config_.heads, layer);
-    if (source == i) kept_[i] = {placed(name + "k", made.k, config_.kv_heads, layer), made.v};
+    const Projected made = project(layer, name, x, source == i);
+    const std::string q = placed(name + "q", made.q, layer.heads, layer);
+    if (source == i) kept_[i] = {placed(name + "k", made.k, layer.kv_heads, layer), made.v};
     const auto& [k, v] = kept_.at(source);
-    std::map<std::string, graph::Attribute> how{{"q_num_heads", number(config_.heads)},
-                                                {"kv_num_heads", number(config_.kv_heads)},
+    std::map<std::string, graph::Attribute> how{{"q_num_heads", number(layer.heads)},
+                                                {"kv_num_heads", number(config_.layers[source].kv_heads)},
                                                 {"scale", config_.attention_scale}};
     if (config_.attention_cap > 0) how["softcap"] = config_.attention_cap;
     const std::string out = name + "context";
@@ -234,12 +235,12 @@ class DecoderBuilder {
                            {q, k, v, mask(layer.window), cache("past_key_values.", source, "key"),
                             cache("past_key_values.", source, "value")},
                            {out, present("key"), present("value")}, how);
-    return build_.linear(name + "o_proj", out, config_.heads * config_.head_size, config_.hidden_size,
+    return build_.linear(name + "o_proj", out, layer.heads * config_.head_size, config_.hidden_size,
                          config_.output_bias);
   }
 
-  std::string mlp(const std::string& name, const std::string& x) {
-    const size_t width = config_.hidden_size, inner = config_.inner_size;
+  std::string mlp(const DecoderLayer& layer, const std::string& name, const std::string& x) {
+    const size_t width = config_.hidden_size, inner = layer.inner_size;
     std::string gate, up;
     if (config_.fused) {
       const std::string both = build_.linear(name + "gate_up_proj", x, width, 2 * inner, config_.mlp_bias);
@@ -272,7 +273,7 @@ class DecoderBuilder {
     const std::string seen = attention(i, name + "self_attn.", in("input_layernorm", x));
     const std::string attended =
         build_.node("Add", name + "self_attn.residual", {x, out("post_attention_layernorm", seen)});
-    const std::string made = mlp(name + "mlp.", in(before_mlp, attended));
+    const std::string made = mlp(config_.layers[i], name + "mlp.", in(before_mlp, attended));
     return build_.node("Add", name + kLastOfLayer, {attended, out("post_feedforward_layernorm", made)});
   }
 

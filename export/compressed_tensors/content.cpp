@@ -11,6 +11,7 @@
 #include "base/within.h"
 #include "export/compressed_tensors/pack.h"
 #include "formats/checkpoint/classify.h"
+#include "formats/checkpoint/decoder_config.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/configured_network.h"
 #include "quant/packed/packed_stream.h"
@@ -22,6 +23,19 @@ constexpr std::string_view kWeightEnd = ".weight";
 constexpr const char* kConfig = "config.json";
 constexpr std::size_t kMostNamed = 8;
 
+/// Throws Error where a decoder's layers have sizes of their own, which its class in transformers cannot
+/// have.
+void refuse_lists_of_sizes(const nlohmann::json& config) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string() || !DecoderConfig::knows(type->get<std::string>())) return;
+  for (const char* key : {"intermediate_size", "num_attention_heads", "num_key_value_heads"}) {
+    const auto found = config.find(key);
+    if (found != config.end() && found->is_array())
+      throw Error("config.json: " + quote_text(key) + " is a list, and transformers' " +
+                  quote_text(type->get<std::string>()) + " takes one number for all layers");
+  }
+}
+
 nlohmann::json read_config(const CrumbFile& file) {
   const PackedFile* const found = file.find_file(kConfig);
   if (found == nullptr)
@@ -32,6 +46,7 @@ nlohmann::json read_config(const CrumbFile& file) {
   const BlobBytes bytes = file.load(found->blob, "file 'config.json'").take();
   nlohmann::json config = parse_bounded_json(bytes.bytes()).take("'config.json'");
   if (!config.is_object()) throw Error("'config.json': expected a JSON object");
+  refuse_lists_of_sizes(config);
   return config;
 }
 

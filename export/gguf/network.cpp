@@ -56,11 +56,12 @@ NetworkJson with_usual_values(NetworkJson scaling, const NetworkJson& root, cons
 
 /// The configuration with all that config_metadata() asks for, as the decoder has it.
 NetworkJson spelled_out(const NetworkJson& root, const DecoderConfig& config) {
+  const DecoderLayer layer = config.layers.empty() ? DecoderLayer{} : config.layers[0];  // all have its sizes
   NetworkJson made = {{"hidden_size", config.hidden_size},
-                      {"intermediate_size", config.inner_size},
+                      {"intermediate_size", layer.inner_size},
                       {"num_hidden_layers", config.layers.size()},
-                      {"num_attention_heads", config.heads},
-                      {"num_key_value_heads", config.kv_heads},
+                      {"num_attention_heads", layer.heads},
+                      {"num_key_value_heads", layer.kv_heads},
                       {"head_dim", config.head_size},
                       {"max_position_embeddings", config.max_positions},
                       {"rms_norm_eps", config.norm_epsilon},
@@ -84,6 +85,11 @@ void expect_known_to_llama_cpp(const DecoderConfig& config, const GgufArchitectu
       throw Error("llama.cpp loads no " + std::string(what) + " of the architecture " +
                   quote_text(architecture.name) + ", which this model has");
   };
+  if (const char* key = config.key_of_unequal_layers())
+    throw Error("config.json: " + quote_text(key) +
+                " differs from layer to layer, and llama.cpp loads layers of one size "
+                "with the architecture " +
+                quote_text(architecture.name));
   refuse(config.qkv_bias && architecture.biases == GgufBiases::kNone, "biases of q, k and v");
   refuse(config.output_bias && architecture.biases != GgufBiases::kAll, "bias behind attention");
   refuse(config.mlp_bias && architecture.biases != GgufBiases::kAll, "biases of the feed-forward network");
@@ -174,11 +180,8 @@ GgufNetwork read_network_for_gguf(const TensorSource& source) {
 
 void expect_same_decoder(const DecoderConfig& meant, const DecoderConfig& found) {
   expect_equal("hidden size", meant.hidden_size, found.hidden_size);
-  expect_equal("feed-forward size", meant.inner_size, found.inner_size);
   expect_equal("vocabulary", meant.vocab_size, found.vocab_size);
   expect_equal("context length", meant.max_positions, found.max_positions);
-  expect_equal("number of heads", meant.heads, found.heads);
-  expect_equal("number of key-value heads", meant.kv_heads, found.kv_heads);
   expect_equal("size of a head", meant.head_size, found.head_size);
   expect_equal("elements of a head that turn", meant.rotary_size, found.rotary_size);
   expect_equal("number of layers", meant.layers.size(), found.layers.size());
@@ -193,6 +196,9 @@ void expect_same_decoder(const DecoderConfig& meant, const DecoderConfig& found)
   expect_equal("cap of logits", meant.logits_cap, found.logits_cap);
   for (std::size_t i = 0; i < meant.layers.size(); ++i) {
     const DecoderLayer &a = meant.layers[i], &b = found.layers[i];
+    expect_equal("feed-forward size", a.inner_size, b.inner_size);
+    expect_equal("number of heads", a.heads, b.heads);
+    expect_equal("number of key-value heads", a.kv_heads, b.kv_heads);
     const auto rotation = [](const DecoderConfig& config, const DecoderLayer& layer) {
       return layer.rotation ? config.rotations[*layer.rotation] : Rotation{};
     };

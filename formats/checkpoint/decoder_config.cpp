@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace crumb {
 namespace {
@@ -153,31 +154,70 @@ class DecoderParser {
                       std::to_string(most));
   }
 
+  /// One for all layers, or one for each.
+  using LayerSizes = std::vector<std::size_t>;
+  static std::size_t of_layer(const LayerSizes& sizes, std::size_t layer) {
+    return sizes[sizes.size() == 1 ? 0 : layer];
+  }
+
+  /// `usual`: where the file does not say; an error where that is empty.
+  LayerSizes sizes_of_layers(const char* key, LayerSizes usual = {}) const {
+    const auto found = file_.root().find(key);
+    if (found == file_.root().end() || !found->is_array()) {
+      if (usual.empty()) return {file_.required_count(key, 1)};
+      const auto given = file_.count(key, 1);
+      return given ? LayerSizes{*given} : std::move(usual);
+    }
+    const std::string list = "\"" + std::string(key) + "\" is a list of " + std::to_string(found->size());
+    if (found->empty() || found->size() != made_.layers.size())
+      throw file_.error(list + ", expected a number, or a list of num_hidden_layers (" +
+                        std::to_string(made_.layers.size()) + ")");
+    LayerSizes sizes;
+    for (const nlohmann::json& size : *found) {
+      constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+      const std::int64_t value = size.is_number_integer() ? size.get<std::int64_t>() : 0;
+      if (value < 1 || value > kMost)
+        throw file_.error(list + ", and layer " + std::to_string(sizes.size()) + " has " + size.dump() +
+                          ", expected a whole number from 1 on that fits 31 bits");
+      sizes.push_back(static_cast<std::size_t>(value));
+    }
+    return sizes;
+  }
+
   void sizes() {
     made_.hidden_size = file_.required_count("hidden_size", 1);
-    made_.inner_size = file_.required_count("intermediate_size", 1);
     made_.vocab_size = file_.required_count("vocab_size", 1);
-    made_.heads = file_.required_count("num_attention_heads", 1);
     made_.layers.resize(
         at_most(kMostLayers, "num_hidden_layers", file_.required_count("num_hidden_layers", 0)));
     made_.max_positions = file_.count("max_position_embeddings", 1).value_or(family_.positions);
-    const std::size_t usual =
-        family_.kv_heads == 0 || is_null(file_, "num_key_value_heads") ? made_.heads : family_.kv_heads;
-    made_.kv_heads = file_.count("num_key_value_heads", 1).value_or(usual);
-    if (made_.heads % made_.kv_heads != 0)
-      throw file_.error("num_attention_heads " + std::to_string(made_.heads) +
-                        " is no multiple of num_key_value_heads " + std::to_string(made_.kv_heads));
-    if (const auto given = file_.count("head_dim", 1)) {
-      made_.head_size = *given;
-    } else if (family_.head_size != 0 && !is_null(file_, "head_dim")) {
-      made_.head_size = family_.head_size;
-    } else if (made_.hidden_size % made_.heads == 0) {
-      made_.head_size = made_.hidden_size / made_.heads;
-    } else {
-      throw file_.error("hidden_size " + std::to_string(made_.hidden_size) +
-                        " is no multiple of num_attention_heads " + std::to_string(made_.heads));
+    const LayerSizes inner = sizes_of_layers("intermediate_size"),
+                     heads = sizes_of_layers("num_attention_heads");
+    const bool as_heads = family_.kv_heads == 0 || is_null(file_, "num_key_value_heads");
+    const LayerSizes shared =
+        sizes_of_layers("num_key_value_heads", as_heads ? heads : LayerSizes{family_.kv_heads});
+    for (std::size_t i = 0; i < std::max(heads.size(), shared.size()); ++i) {
+      const std::size_t own = of_layer(heads, i), kept = of_layer(shared, i);
+      if (own % kept == 0) continue;
+      throw file_.error((heads.size() + shared.size() == 2 ? "" : "layer " + std::to_string(i) + ": ") +
+                        "num_attention_heads " + std::to_string(own) +
+                        " is no multiple of num_key_value_heads " + std::to_string(kept));
     }
-    at_most(kMostOfHead, "head_dim", made_.head_size);
+    for (std::size_t i = 0; i < made_.layers.size(); ++i) {
+      made_.layers[i].inner_size = of_layer(inner, i);
+      made_.layers[i].heads = of_layer(heads, i);
+      made_.layers[i].kv_heads = of_layer(shared, i);
+    }
+    made_.head_size = at_most(kMostOfHead, "head_dim", head_size(heads));
+  }
+
+  std::size_t head_size(const LayerSizes& heads) const {
+    if (const auto given = file_.count("head_dim", 1)) return *given;
+    if (family_.head_size != 0 && !is_null(file_, "head_dim")) return family_.head_size;
+    if (std::ranges::any_of(heads, [&](std::size_t own) { return own != heads[0]; }))
+      throw file_.error("\"num_attention_heads\" differs from layer to layer, so \"head_dim\" is needed");
+    if (made_.hidden_size % heads[0] == 0) return made_.hidden_size / heads[0];
+    throw file_.error("hidden_size " + std::to_string(made_.hidden_size) +
+                      " is no multiple of num_attention_heads " + std::to_string(heads[0]));
   }
 
   void norms() {
@@ -364,6 +404,17 @@ class DecoderParser {
 };
 
 }  // namespace
+
+const char* DecoderConfig::key_of_unequal_layers() const {
+  const auto differs = [&](std::size_t DecoderLayer::*size) {
+    return std::ranges::any_of(layers,
+                               [&](const DecoderLayer& layer) { return layer.*size != layers[0].*size; });
+  };
+  return differs(&DecoderLayer::inner_size) ? "intermediate_size"
+         : differs(&DecoderLayer::heads)    ? "num_attention_heads"
+         : differs(&DecoderLayer::kv_heads) ? "num_key_value_heads"
+                                            : nullptr;
+}
 
 bool DecoderConfig::knows(std::string_view model_type) { return family_of(model_type) != nullptr; }
 

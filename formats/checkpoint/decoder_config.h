@@ -7,6 +7,8 @@
 //
 // where `before` and `after` are RMS norms that a family has or has not, mlp(x) = down(act(gate(x)) * up(x)), and attention
 // is that of grouped heads (query head n meets key-value head n / (heads / kv_heads)) with rotary positions.
+// Layers have sizes of their own: intermediate_size, num_attention_heads and num_key_value_heads are a number
+// for all of them, or a list of one for each.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +27,8 @@ namespace crumb {
 enum class QueryNorm { kNone, kByHead, kAllHeads };
 
 struct DecoderLayer {
+  std::size_t inner_size = 0;  ///< of its feed-forward network
+  std::size_t heads = 0, kv_heads = 0;
   std::size_t window = 0;               ///< keys that a query sees, its own among them; 0: all before it
   std::optional<std::size_t> rotation;  ///< of DecoderConfig::rotations; none: it has no positions
   /// The earlier layer over whose keys and values this one attends, having no projections of its own; none:
@@ -36,8 +40,8 @@ struct DecoderLayer {
 
 struct DecoderConfig {
   std::string model_type;
-  std::size_t hidden_size = 0, inner_size = 0, vocab_size = 0, max_positions = 0;
-  std::size_t heads = 0, kv_heads = 0, head_size = 0;
+  std::size_t hidden_size = 0, vocab_size = 0, max_positions = 0;
+  std::size_t head_size = 0;
   std::size_t rotary_size = 0;  ///< elements of a head with a rotary embedding
   std::vector<DecoderLayer> layers;
   std::vector<Rotation> rotations;
@@ -51,6 +55,10 @@ struct DecoderConfig {
   bool tied = false;   ///< the head is the embedding
   float embedding_scale = 1, attention_scale = 1;
   float attention_cap = 0, logits_cap = 0;  ///< cap * tanh(x / cap); 0: none
+
+  /// The key of config.json by which layers have different sizes; null where all have the same. No network of
+  /// these families has that in transformers or llama.cpp.
+  const char* key_of_unequal_layers() const;
 
   /// Whether parse() knows the "model_type".
   static bool knows(std::string_view model_type);

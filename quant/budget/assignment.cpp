@@ -228,7 +228,7 @@ class AssignmentSearch {
   void take(const Relaxation& relaxed, const std::vector<Node>& nodes, uint32_t last) {
     std::vector<uint32_t> places = relaxed.base;
     for (uint32_t node = last; node != kNoNode; node = nodes[node].before)
-      places[nodes[node].item] = nodes[node].place;
+      places[nodes[node].item] = nodes[node].candidate;
     best_.clear();
     for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
   }

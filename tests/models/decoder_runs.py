@@ -11,10 +11,10 @@ class DecoderRun:
     def __init__(self, crumb, model, folder, work, engine="runtime"):
         self.crumb, self.model, self.work, self.engine = crumb, model, work, engine
         config = json.loads((folder / "config.json").read_text())
-        heads = config["num_attention_heads"]
-        depth = config.get("head_dim") or config["hidden_size"] // heads
-        self.cache = [(f"{n}.{part}", config["num_key_value_heads"], depth)
-                      for n in range(config["num_hidden_layers"]) for part in ("key", "value")]  # fmt: skip
+        depth = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        heads, layers = config["num_key_value_heads"], config["num_hidden_layers"]
+        heads = heads if isinstance(heads, list) else [heads] * layers
+        self.cache = [(f"{n}.{part}", heads[n], depth) for n in range(layers) for part in ("key", "value")]
         work.mkdir(exist_ok=True)
 
     def inputs(self, ids, mask=None, positions=None, past=None):

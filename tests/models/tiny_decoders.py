@@ -11,10 +11,12 @@ Norms' gains and biases are drawn too, scores are sharp, and the logits' standar
 left out or off by one shows: VARIANTS has, for each decoder, edits that move the logits and some that must not.
 """
 
+import copy
 import json
 import math
 import random
 import sys
+import tempfile
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -374,6 +376,50 @@ def make(name, folder):
     for item in fields(found):
         np.save(folder / f"{item.name}.npy", getattr(found, item.name))
     return found
+
+
+def draw_layer_sizes(name, seed):
+    """Keys of config.json: lists of sizes, which differ from layer to layer."""
+    generator, layers = random.Random(seed), CONFIGS[name]["num_hidden_layers"]
+    while True:
+        shared = [generator.randint(1, 3) for _ in range(layers)]
+        own = [generator.randint(1, 3) * heads for heads in shared]
+        inner = [generator.randint(5, 90) for _ in range(layers)]
+        if min(map(len, map(set, (shared, own, inner)))) > 1:
+            depth = CONFIGS[name].get("head_dim") or generator.choice([8, 16])
+            heads = {"num_attention_heads": own, "num_key_value_heads": shared, "head_dim": depth}
+            return {"intermediate_size": inner, **heads}
+
+
+def unequal_model(name, sizes):
+    """transformers' network with layers of these sizes, which none of its classes has: each layer is made of a
+    configuration of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(CONFIGS[name] | {"head_dim": sizes["head_dim"]}))
+        config = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager")
+    make = transformers.AutoModelForCausalLM.from_config
+    model = make(config, attn_implementation="eager", dtype=torch.float32)
+    for index, layer in enumerate(model.model.layers):
+        own = copy.deepcopy(model.config)
+        for key, value in sizes.items():
+            setattr(own, key, value[index] if isinstance(value, list) else value)
+        model.model.layers[index] = type(layer)(own, index)
+    return model.eval()
+
+
+def make_unequal(name, folder, seed):
+    """Writes a checkpoint like `name` of CONFIGS whose layers have different sizes to `folder`; the model, drawn."""
+    sizes = draw_layer_sizes(name, seed)
+    model = unequal_model(name, sizes)
+    draw(model, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(CONFIGS[name] | sizes, indent=1))
+    write_tokenizer(folder)
+    tensors = {key: tensor.detach().clone() for key, tensor in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        del tensors["lm_head.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return model
 
 
 def edited(folder, variant, target):
