@@ -1,6 +1,7 @@
-// The constant operand of a product, by its rows: one for each output. Packed weights stay packed; what they stand for is decoded a
-// few rows at a time, while a batch passes over them. Products have the same bits either way (exact/products.h); those of codes
-// by the promise `fast` have others (fast/fast_matrix.h). A matrix of few numbers among zeros is those numbers.
+// The constant operand of a product, by its rows: one for each output. Packed weights stay packed; what they
+// stand for is decoded a few rows at a time, while a batch passes over them. Products have the same bits
+// either way (exact/products.h); those of codes by the promise `fast` have others (fast/fast_matrix.h). A
+// matrix of few numbers among zeros is those numbers.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,12 @@ enum class MatrixOrder : std::uint8_t { kTermsOutputs, kOutputsTerms };
 
 class HeldMatrix {
  public:
-  /// Input `input` of the node, which the operator's row holds: null where it is computed. Throws Error where it is no
-  /// matrix of floats; a vector is a matrix of one output.
+  /// Input `input` of the node, which the operator's row holds: null where it is computed. Throws Error where
+  /// it is no matrix of floats; a vector is a matrix of one output.
   static std::shared_ptr<const HeldMatrix> of(const NodeFacts& facts, std::size_t input, MatrixOrder axes);
 
-  /// Whether codes lie as its products take them, matrices [outputs, terms], one or a stack; else they become floats.
+  /// Whether codes lie as its products take them, matrices [outputs, terms], one or a stack; else they become
+  /// floats.
   static bool keeps_codes(const graph::QuantizedConstant& constant, MatrixOrder order);
   /// The same of packed weights without codes.
   static bool keeps_rows(const graph::PackedRows& rows, MatrixOrder order) {
@@ -36,8 +38,8 @@ class HeldMatrix {
   std::size_t outputs() const { return outputs_; }
   std::size_t terms() const { return terms_; }
 
-  /// By matrix `at` of the axes before the last two, as `promise` says. Sets what a product says of w; columns and terms
-  /// are the matrix's.
+  /// By matrix `at` of the axes before the last two, as `promise` says. Sets what a product says of w;
+  /// columns and terms are the matrix's.
   void multiply(exact::Products product, std::size_t at, int threads,
                 Promise promise = Promise::kExact) const;
 

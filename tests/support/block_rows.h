@@ -1,5 +1,5 @@
-// A format of packed weights without codes of its own: blocks of R x C weights that decode as a whole, as those of
-// textures do.
+// A format of packed weights without codes of its own: blocks of R x C weights that decode as a whole, as
+// those of textures do.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 
 namespace crumb::testing {
 
-/// Blocks of `height` x `width` weights from the left and the top; those at the right and the bottom reach beyond the
-/// matrix. A block is its least value, the step between levels, and a level of 4 bits a weight: least + level * step.
+/// Blocks of `height` x `width` weights from the left and the top; those at the right and the bottom reach
+/// beyond the matrix. A block is its least value, the step between levels, and a level of 4 bits a weight:
+/// least + level * step.
 class BlockRows final : public RowSource {
  public:
   BlockRows(uint64_t rows, uint64_t cols, uint64_t height, uint64_t width, std::span<const float> values)

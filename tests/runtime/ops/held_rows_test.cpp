@@ -1,4 +1,5 @@
-// Constants that are packed weights without codes: the runtime multiplies by them as they are, with the bits of their floats.
+// Constants that are packed weights without codes: the runtime multiplies by them as they are, with the bits
+// of their floats.
 #include <doctest/doctest.h>
 
 #include <algorithm>
