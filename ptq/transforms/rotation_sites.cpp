@@ -4,8 +4,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "base/files/text.h"
+#include "graph/attention_caches.h"
 #include "graph/edit.h"
 #include "graph/weighted_product.h"
 
@@ -16,6 +18,8 @@ using graph::Graph;
 using graph::Links;
 using graph::Node;
 using graph::Tensor;
+using In = graph::AttentionInput;
+using Out = graph::AttentionOutput;
 
 /// A MatMul or Gemm y = x W + b of constants: the axes of its matrix.
 struct Product {
@@ -241,29 +245,62 @@ class StreamSearch : public SiteSearch {
   std::vector<std::string> open_;
 };
 
+/// The size of a head of an Attention node with three axes that keeps no codes; nothing for others.
+std::optional<std::size_t> head_size(const Graph& graph, const Node& node) {
+  if (!node.is("Attention") || node.inputs.size() < 3 || node.outputs.empty()) return std::nullopt;
+  const auto rank = graph.rank_of(node.inputs[In::kValue]);
+  const auto channels = channels_of(graph, node.inputs[In::kValue]);
+  const std::int64_t heads = node.int_or("kv_num_heads", 0);
+  if (rank != std::size_t{3} || !channels || heads <= 0 || *channels % static_cast<std::size_t>(heads) != 0)
+    return std::nullopt;
+  return *channels / static_cast<std::size_t>(heads);
+}
+
 class HeadSearch : public SiteSearch {
  public:
   using SiteSearch::SiteSearch;
 
-  void run(std::size_t attention) {
-    const Node& node = graph_.nodes[attention];
-    const std::string& value = node.inputs[2];
-    if (links_.consumers(value).size() != 1 || links_.is_output(value))
+  /// Of all Attention nodes that take the value, which have heads of one size.
+  void run() {
+    const std::string& value = site_.value;
+    const std::span<const std::size_t> takers = links_.consumers(value);
+    const bool is_for_attention = std::ranges::all_of(takers, [&](std::size_t i) {
+      return std::ranges::count(graph_.nodes[i].inputs, value) == 1 &&
+             head_size(graph_, graph_.nodes[i]) == site_.size && graph_.nodes[i].inputs[In::kValue] == value;
+    });
+    if (!is_for_attention || links_.is_output(value))
       stop("value " + quote_text(value) + " is in use elsewhere");
     const auto channels = channels_of(graph_, value);
     makers(value, 0, *channels / site_.size);
+    for (const std::size_t taker : takers) {
+      expect_own_past(graph_.nodes[taker], takers);
+      turn_back(graph_.nodes[taker]);
+    }
+  }
+
+ private:
+  /// What is kept of earlier runs turns, too: nobody else may read it.
+  void expect_own_past(const Node& node, std::span<const std::size_t> takers) const {
+    if (!node.has_input(In::kPastValue)) return;
+    const std::string& past = node.inputs[In::kPastValue];
+    for (const std::size_t reader : links_.consumers(past))
+      if (!looks_at_shape(graph_.nodes[reader]) && std::ranges::find(takers, reader) == takers.end())
+        stop("value " + quote_text(past) + " is in use elsewhere");
+  }
+
+  /// What takes an Attention's output.
+  void turn_back(const Node& node) {
     const std::string& made = node.outputs[0];
     const auto width = channels_of(graph_, made);
     if (!width || *width % site_.size != 0) stop("value " + quote_text(made) + " has no known channels");
-    if (node.has_output(2) && !links_.consumers(node.outputs[2]).empty())
-      stop("value " + quote_text(node.outputs[2]) + " is in use elsewhere");
+    if (node.has_output(Out::kPresentValue) && !links_.consumers(node.outputs[Out::kPresentValue]).empty())
+      stop("value " + quote_text(node.outputs[Out::kPresentValue]) + " is in use elsewhere");
     if (links_.is_output(made)) stop("value " + quote_text(made) + " is an output of the network");
     for (const std::size_t index : links_.consumers(made))
       if (!looks_at_shape(graph_.nodes[index]) && !rotate_consumer(index, made, *width / site_.size))
         stop("value " + quote_text(made) + " goes to " + graph::text_of(graph_.nodes[index]));
   }
 
- private:
   void makers(const std::string& value, std::size_t first, std::size_t blocks) {
     const std::size_t index = links_.producer(value);
     if (index == Links::kNone) stop("value " + quote_text(value) + " is an input of the network");
@@ -291,17 +328,6 @@ class HeadSearch : public SiteSearch {
   }
 };
 
-/// Returns the head size of an Attention node with three axes that keeps no codes; nothing for others.
-std::optional<std::size_t> head_size(const Graph& graph, const Node& node) {
-  if (!node.is("Attention") || node.inputs.size() < 3 || node.outputs.empty()) return std::nullopt;
-  const auto rank = graph.rank_of(node.inputs[2]);
-  const auto channels = channels_of(graph, node.inputs[2]);
-  const std::int64_t heads = node.int_or("kv_num_heads", 0);
-  if (rank != std::size_t{3} || !channels || heads <= 0 || *channels % static_cast<std::size_t>(heads) != 0)
-    return std::nullopt;
-  return *channels / static_cast<std::size_t>(heads);
-}
-
 }  // namespace
 
 RotationSites residual_streams(const Graph& graph) {
@@ -327,12 +353,13 @@ RotationSites residual_streams(const Graph& graph) {
 RotationSites attention_heads(const Graph& graph) {
   const Links links(graph);
   RotationSites found;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto size = head_size(graph, graph.nodes[i]);
-    if (!size) continue;
-    HeadSearch search(graph, links, graph.nodes[i].inputs[2], *size);
+  std::set<std::string> seen;
+  for (const Node& node : graph.nodes) {
+    const auto size = head_size(graph, node);
+    if (!size || !seen.insert(node.inputs[In::kValue]).second) continue;
+    HeadSearch search(graph, links, node.inputs[In::kValue], *size);
     try {
-      search.run(i);
+      search.run();
       found.sites.push_back(search.take());
     } catch (const SiteSearch::Obstacle& obstacle) {
       found.refusals.push_back(obstacle.why);

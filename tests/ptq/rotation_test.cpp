@@ -8,10 +8,14 @@
 
 #include "base/error.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/quantize/plan.h"
+#include "models/decoder_inputs.h"
 #include "ptq/matrices/orthogonal_matrix.h"
 #include "ptq/stages.h"
 #include "ptq/transforms/rotation_sites.h"
+#include "quant/recipe/recipe.h"
 #include "runtime/engine.h"
+#include "tests/models/shared_decoder.h"
 #include "tests/ptq/stream_network.h"
 
 namespace {
@@ -89,6 +93,34 @@ TEST_CASE("rotate: drawn networks stay, and what turns is spread") {
     if (!network.is_tied) CHECK(crumb::ptq::residual_streams(now).sites.size() == 1);  // it can turn again
   }
   CHECK(tied > 40);
+}
+
+TEST_CASE("rotate: heads whose values several layers read turn together") {
+  std::mt19937 random(85);
+  const crumb::runtime::Engine engine(1);
+  for (unsigned round = 0; round < 20; ++round) {
+    const crumb::DecoderConfig config = crumb::testing::drawn_decoder(random, true);
+    CAPTURE(config.model_type);
+    CAPTURE(round);
+    crumb::ptq::Setting setting;
+    const crumb::Recipe recipe = crumb::parse_recipe("version: 1\nweights: int4:channel\n", "test");
+    setting.graph = crumb::graph::prepare(crumb::testing::shared_decoder(config, round), recipe);
+    setting.plan = crumb::graph::plan_quantizers(setting.graph, recipe);
+    const Graph before = setting.graph;
+    CHECK(crumb::ptq::attention_heads(before).sites.size() == crumb::testing::layers_with_own(config));
+    CHECK(crumb::ptq::attention_heads(before).refusals.empty());
+    (void)crumb::ptq::run_stages({crumb::parse_stage("rotate:streams=off")}, setting);
+    for (std::size_t i = 0; i < config.layers.size(); ++i) {
+      const std::string name = "model.layers." + std::to_string(i) + ".self_attn.o_proj.weight";
+      CHECK(setting.graph.initializers.at(name) != before.initializers.at(name));
+    }
+    std::vector<std::int64_t> ids(7);
+    for (std::int64_t& id : ids) id = static_cast<std::int64_t>(random() % crumb::testing::kSharedWords);
+    const std::vector<Tensor> inputs = crumb::models::decoder_inputs(before, ids, 1);
+    const auto meant = engine.prepare(before)->run(inputs),
+               found = engine.prepare(setting.graph)->run(inputs);
+    CHECK(share_lost(meant[0].to_floats(), found[0].to_floats()) < 1e-8);
+  }
 }
 
 TEST_CASE("rotate: what makes a stream no stream is said, and nothing turns") {
