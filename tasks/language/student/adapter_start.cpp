@@ -14,7 +14,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "libtorch/execute/graph_module.h"
-#include "tasks/language/student/part_inputs.h"
+#include "tasks/language/student/part_values.h"
 
 namespace crumb::tasks {
 namespace {
@@ -61,9 +61,9 @@ Nearest nearest(const at::Tensor& matrix, std::int64_t rank) {
   return {at::matmul(matrix, first * inverse), (first * roots).t(), squares};
 }
 
-/// Of what the products of a part take, summed over samples.
-void add_moments(const Graph& part, const std::vector<at::Tensor>& inputs,
-                 const libtorch::GraphModule& module, Moments& moments, at::Tensor& output) {
+/// Of what the products of a part take, summed over samples; what the part gives.
+std::vector<at::Tensor> add_moments(const Graph& part, const std::vector<at::Tensor>& inputs,
+                                    const libtorch::GraphModule& module, Moments& moments) {
   std::map<std::string, std::vector<std::string>> matrices;  // by the value that meets them
   for (const graph::LinearProduct& product : graph::linear_products(part))
     if (moments.contains(product.weight))
@@ -80,7 +80,7 @@ void add_moments(const Graph& part, const std::vector<at::Tensor>& inputs,
         }
         return made;
       });
-  output = outputs.at(0).tensor;
+  return libtorch::tensors_of(outputs);
 }
 
 /// What a layer's error holds, the largest directions first, and what each of them wins, over what the layer gives.
@@ -176,16 +176,20 @@ std::map<std::string, ErrorDirections> error_directions(const LanguageRequest& r
     return found;
   }
   // Layer by layer: the moments of all of them together would take more memory than the network.
-  const PartInputs inputs(request.recovery->base, samples);
-  std::vector<at::Tensor> states(samples.size());
-  for (const Graph& part : inputs.layers()) {
+  std::vector<PartValues::Named> batches(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    for (std::size_t k = 0; k < samples[i].size(); ++k)
+      batches[i][request.recovery->base.inputs.at(k)] = samples[i][k];
+  PartValues values(request.recovery->base, std::move(batches));
+  for (std::size_t layer = 0; layer < values.parts(); ++layer) {
     check_interrupt();
+    const Graph& part = values.graph(layer);
     const libtorch::GraphModule module(part, {.codes = libtorch::Codes::kKept});
     Moments moments;
     for (const graph::LinearProduct& product : graph::linear_products(part))
       if (updates.contains(product.weight)) moments[product.weight];
     for (std::size_t i = 0; i < samples.size(); ++i)
-      add_moments(part, inputs.of(part, i, states[i]), module, moments, states[i]);
+      values.put(layer, i, add_moments(part, values.inputs(layer, i), module, moments));
     for (const auto& [matrix, sum] : moments) add(matrix, sum);
   }
   return found;

@@ -12,7 +12,7 @@
 #include "base/files/text.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "libtorch/device.h"
-#include "tasks/language/student/part_inputs.h"
+#include "tasks/language/student/part_values.h"
 #include "tasks/language/student/short_products.h"
 #include "tasks/language/student/start_adapters.h"
 #include "tasks/language/teachers/float_network.h"
@@ -71,12 +71,16 @@ class LayerTraining {
     student_.to(libtorch::device_named(request.device));
   }
 
-  at::Tensor meant(const std::vector<at::Tensor>& inputs) const { return floats_.output(inputs); }
+  /// What the part gives, its states first, without gradients: what later layers read is theirs to take as it
+  /// is.
+  std::vector<at::Tensor> meant(const std::vector<at::Tensor>& inputs) const {
+    return floats_.outputs(inputs);
+  }
 
-  at::Tensor found(const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> found(const std::vector<at::Tensor>& inputs) {
     const torch::NoGradGuard no_gradients;
     student_.eval();
-    return student_.forward(inputs).at(0);
+    return student_.forward(inputs);
   }
 
   /// inputs, meant: of each batch.
@@ -131,15 +135,17 @@ class LayerTraining {
 };
 
 /// The first sequences, some at a time.
-std::vector<std::vector<at::Tensor>> decoder_batches(const LanguageRequest& request,
-                                                     const Sequences& sequences) {
-  std::vector<std::vector<at::Tensor>> batches;
+std::vector<PartValues::Named> decoder_batches(const LanguageRequest& request, const Sequences& sequences) {
+  std::vector<PartValues::Named> batches;
   const std::int64_t count = std::min(request.block_wise.sequences, sequences.count());
   for (std::int64_t begin = 0; begin < count; begin += request.batch) {
     const std::int64_t batch = std::min(request.batch, count - begin);
     LanguageText text;
     for (std::int64_t i = begin; i < begin + batch; ++i) sequences.append(i, text);
-    batches.push_back(decoder_tensors(request.network, text, batch, libtorch::device_named(request.device)));
+    const std::vector<at::Tensor> inputs =
+        decoder_tensors(request.network, text, batch, libtorch::device_named(request.device));
+    PartValues::Named& named = batches.emplace_back();
+    for (std::size_t i = 0; i < inputs.size(); ++i) named[request.network.inputs[i]] = inputs[i];
   }
   return batches;
 }
@@ -160,34 +166,38 @@ std::vector<LayerLine> train_block_wise(
     throw usage_error(
         "the stage block_wise learns scales alone of codes that were found before it: give "
         "--start, or a stage that rounds");
-  const PartInputs inputs(request.network, decoder_batches(request, sequences));
-  const std::vector<Graph> parts = inputs.layers(),
-                           starts = request.start ? PartInputs(trainable_start(request), {}).layers() : parts;
-  std::vector<at::Tensor> float_states(inputs.batches()), states(inputs.batches());
+  const std::vector<PartValues::Named> batches = decoder_batches(request, sequences);
+  PartValues floats(request.network, batches),
+      quantized(request.start ? trainable_start(request) : request.network, batches);
   std::vector<LayerLine> lines;
-  for (std::size_t layer = 0; layer < parts.size(); ++layer) {
-    const Graph& part = parts[layer];
-    LayerTraining training(request, part, starts.at(layer));
+  for (std::size_t layer = 0; layer < floats.parts(); ++layer) {
+    LayerTraining training(request, floats.graph(layer), quantized.graph(layer));
     std::vector<std::vector<at::Tensor>> taken;
-    for (std::size_t batch = 0; batch < inputs.batches(); ++batch) {
-      float_states[batch] = training.meant(inputs.of(part, batch, float_states[batch]));
-      taken.push_back(inputs.of(part, batch, states[batch]));
+    std::vector<at::Tensor> meant;  // states
+    for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+      std::vector<at::Tensor> made = training.meant(floats.inputs(layer, batch));
+      meant.push_back(made.at(0));
+      floats.put(layer, batch, std::move(made));
+      taken.push_back(quantized.inputs(layer, batch));
     }
-    const auto error = [&] {
+    const auto error_of = [&](const auto& take) {
       double sum = 0;
-      for (std::size_t batch = 0; batch < inputs.batches(); ++batch) {
-        states[batch] = training.found(taken[batch]);
-        sum += relative_error(states[batch], float_states[batch]).item<double>();
+      for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+        std::vector<at::Tensor> found = training.found(taken[batch]);
+        sum += relative_error(found.at(0), meant[batch]).template item<double>();
+        take(batch, std::move(found));
       }
-      return sum / static_cast<double>(inputs.batches());
+      return sum / static_cast<double>(batches.size());
     };
     LayerLine line{.layer = static_cast<std::int64_t>(layer)};
-    line.error_before = error();
-    training.train(taken, float_states, line.layer);
-    line.error = error();
+    line.error_before = error_of([](std::size_t, const std::vector<at::Tensor>&) {});
+    training.train(taken, meant, line.layer);
+    line.error = error_of([&](std::size_t batch, std::vector<at::Tensor> found) {
+      quantized.put(layer, batch, std::move(found));
+    });
     training.put_into(network);
     lines.push_back(line);
-    if (layer_done) layer_done(line, static_cast<std::int64_t>(parts.size()));
+    if (layer_done) layer_done(line, static_cast<std::int64_t>(floats.parts()));
   }
   return lines;
 }

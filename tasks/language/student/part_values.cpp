@@ -1,35 +1,40 @@
-#include "tasks/language/student/part_inputs.h"
+#include "tasks/language/student/part_values.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "graph/onnx/infer_shapes.h"
-#include "graph/part.h"
 #include "models/decoder.h"
 
 namespace crumb::tasks {
 
-PartInputs::PartInputs(const graph::Graph& decoder, std::vector<std::vector<at::Tensor>> own)
-    : decoder_(graph::infer_shapes(decoder)), own_(std::move(own)) {}
-
-std::vector<graph::Graph> PartInputs::layers() const {
-  std::vector<graph::Graph> parts;
-  std::vector<std::string> before;
-  for (const std::string& output : models::layer_outputs(decoder_)) {
-    parts.push_back(graph::part_of(decoder_, before, {output}));
-    before = {output};
-  }
-  return parts;
+PartValues::PartValues(const graph::Graph& decoder, std::vector<Named> batches)
+    : own_(decoder.inputs), values_(std::move(batches)) {
+  const graph::Graph whole =
+      graph::infer_shapes(decoder);  // parts keep what is known of the values between them
+  parts_ = graph::cut_behind(whole, models::layer_outputs(whole));
 }
 
-std::vector<at::Tensor> PartInputs::of(const graph::Graph& part, std::size_t batch,
-                                       const at::Tensor& states) const {
-  std::vector<at::Tensor> inputs;
-  for (const std::string& name : part.inputs) {
-    const auto at =
-        static_cast<std::size_t>(std::ranges::find(decoder_.inputs, name) - decoder_.inputs.begin());
-    inputs.push_back(at < decoder_.inputs.size() ? own_[batch][at] : states);
-  }
-  return inputs;
+std::vector<at::Tensor> PartValues::inputs(std::size_t part, std::size_t batch) const {
+  std::vector<at::Tensor> taken;
+  for (const std::string& name : graph(part).inputs) taken.push_back(values_[batch].at(name));
+  return taken;
+}
+
+void PartValues::put(std::size_t part, std::size_t batch, std::vector<at::Tensor> outputs) {
+  Named& values = values_[batch];
+  for (const std::string& value : parts_[part].last_read) values.erase(value);
+  // The end of the last part is nobody's to read.
+  for (std::size_t i = part + 1 < parts() ? 0 : 1; i < outputs.size(); ++i)
+    values[graph(part).outputs[i]] = std::move(outputs[i]);
+}
+
+std::size_t PartValues::carried() const {
+  std::size_t count = 0;
+  for (const Named& values : values_)
+    for (const auto& [name, value] : values) count += std::ranges::find(own_, name) == own_.end() ? 1 : 0;
+  return count;
 }
 
 }  // namespace crumb::tasks

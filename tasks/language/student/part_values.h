@@ -1,31 +1,45 @@
-// A decoder's layers as networks by themselves, and what they take.
+// A decoder's layers as networks by themselves, and the values on their way through them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/part.h"
 
 namespace crumb::tasks {
 
-class PartInputs {
+class PartValues {
  public:
-  /// `own`: the decoder's inputs, batch by batch.
-  PartInputs(const graph::Graph& decoder, std::vector<std::vector<at::Tensor>> own);
+  using Named = std::map<std::string, at::Tensor>;
 
-  std::size_t batches() const { return own_.size(); }
+  /// `batches`: the decoder's inputs of each, by name.
+  PartValues(const graph::Graph& decoder, std::vector<Named> batches);
 
-  /// Each layer, from the decoder's inputs and what the layer before gives to what it gives.
-  std::vector<graph::Graph> layers() const;
+  std::size_t parts() const { return parts_.size(); }
+  std::size_t batches() const { return values_.size(); }
 
-  /// What such a part takes: of the decoder's own inputs those that it has, and `states`, which the layer before gave.
-  std::vector<at::Tensor> of(const graph::Graph& part, std::size_t batch, const at::Tensor& states) const;
+  /// A layer, from the decoder's inputs and what layers before give: the states, and whatever else it reads
+  /// of them. Its first output is the states behind it, the others are what later layers read besides.
+  const graph::Graph& graph(std::size_t part) const { return parts_[part].graph; }
+
+  /// What a part takes, in the order of its inputs. Precondition: the parts before gave theirs to put().
+  std::vector<at::Tensor> inputs(std::size_t part, std::size_t batch) const;
+
+  /// What a part gave, in the order of its outputs. What no later part reads goes, of earlier parts, too;
+  /// values carry their gradients, where they have some. Precondition: parts come in their order.
+  void put(std::size_t part, std::size_t batch, std::vector<at::Tensor> outputs);
+
+  /// Values of parts that wait for others.
+  std::size_t carried() const;
 
  private:
-  graph::Graph decoder_;  ///< with the shapes that are known
-  std::vector<std::vector<at::Tensor>> own_;
+  std::vector<std::string> own_;  ///< the decoder's inputs
+  std::vector<graph::CutPart> parts_;
+  std::vector<Named> values_;  ///< by batch
 };
 
 }  // namespace crumb::tasks
