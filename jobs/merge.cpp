@@ -172,15 +172,15 @@ class Merging {
     const MergeTraining& training = *request_.training;
     const bool is_encoder = models::is_encoder(merged);
     Recipe recipe = recipe_of_codes(merged);
-    return {.network = graph::fold_quantized(std::move(adapted)),
-            .recipe = std::move(recipe),
-            .start = std::move(merged),
-            .loss = is_encoder ? tasks::LanguageLoss::kMix : tasks::LanguageLoss::kDivergence,
-            .batch = training.batch > 0 ? training.batch : batch_of(is_encoder),
-            .scales_alone = training.scales_alone,
-            .rate = training.rate,
-            .scale_rate = training.scale_rate,
-            .seed = training.seed};
+    return {
+        .network = graph::fold_quantized(std::move(adapted)),
+        .recipe = std::move(recipe),
+        .start = {.network = std::move(merged)},
+        .supervision = {.loss = is_encoder ? tasks::LanguageLoss::kMix : tasks::LanguageLoss::kDivergence},
+        .steps = {.batch = training.batch > 0 ? training.batch : batch_of(is_encoder),
+                  .scales_alone = training.scales_alone,
+                  .seed = training.seed},
+        .optimizer = {.rate = training.rate, .scale_rate = training.scale_rate}};
   }
 
   const MergeRequest& request_;

@@ -143,11 +143,9 @@ tasks::LanguageRequest request_of(const RecoverRequest& request, const RecoveryC
                                       .start = choices.start,
                                       .ranks = choices.ranks,
                                       .type = choices.type},
-          .loss = choices.loss,
-          .has_floats = !request.baseline.empty(),
-          .batch = request.batch > 0 ? request.batch : usual_batch,
-          .rate = request.rate,
-          .seed = request.seed};
+          .supervision = {.loss = choices.loss, .has_floats = !request.baseline.empty()},
+          .steps = {.batch = request.batch > 0 ? request.batch : usual_batch, .seed = request.seed},
+          .optimizer = {.rate = request.rate}};
 }
 
 }  // namespace
@@ -174,7 +172,7 @@ RecoverReport recover(const RecoverRequest& request, Observer& observer) {
       .files = files,
       .folder = request.output};
   take_training(request.how, run.request, observer);
-  if (run.request.has_floats)
+  if (run.request.supervision.has_floats)
     refuse_turned_states(stages_that_made(files, quote_text(request.input)), run.request, observer);
   read_training_texts(
       request.how, {.data = request.data, .valid = request.valid, .folder = request.output},

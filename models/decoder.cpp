@@ -134,7 +134,7 @@ class DecoderBuilder {
         build_.node("Unsqueeze", "positions.column", {positions, build_.ints("last_axis", {2})});
     for (size_t i = 0; i < config_.rotations.size(); ++i) {
       const std::string name = name_of_rotation(i);
-      const Rotation& rotation = config_.rotations[i];
+      const RotaryEmbedding& rotation = config_.rotations[i];
       const std::string angles = build_.node("Mul", name + ".angles", {column, frequencies(name, rotation)});
       const auto table = [&](const char* op, const char* part) {
         const std::string made = build_.node(op, name + part, {angles});
@@ -147,7 +147,7 @@ class DecoderBuilder {
     }
   }
 
-  std::string frequencies(const std::string& name, const Rotation& rotation) {
+  std::string frequencies(const std::string& name, const RotaryEmbedding& rotation) {
     const std::string usual = build_.row(name + kFrequencies, rotation.frequencies);
     if (rotation.long_frequencies.empty()) return usual;
     const std::string last =

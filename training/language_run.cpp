@@ -58,7 +58,7 @@ void add_recovery(Json& report, const tasks::LanguageRequest& request,
 
 Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOutcome& outcome) {
   Json report;
-  const bool is_encoder = !request.lines.empty();
+  const bool is_encoder = !request.samples.lines.empty();
   report["task"] = request.recovery ? "recover" : is_encoder ? "embed" : "lm";
   report["float"] = measured(outcome.float_measure);
   report["rounded"] = measured(outcome.first_measure);
@@ -66,28 +66,29 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   if (request.recovery) add_recovery(report, request, outcome);
   report["quantized"] = measured(outcome.measure);
   report["metric"] = is_encoder ? "cosine" : "perplexity";
-  report["loss"] = name_of(request.loss);
+  report["loss"] = name_of(request.supervision.loss);
   if (!outcome.layers.empty()) {
     report["layers"] = Json::array();
     for (const tasks::LayerLine& line : outcome.layers)
       report["layers"].push_back(
           {{"layer", line.layer}, {"error_before", line.error_before}, {"error", line.error}});
   }
-  report["steps"] = request.steps;
+  report["steps"] = request.steps.count;
   report["trained_tokens"] = outcome.trained_tokens;
-  if (!is_encoder) report["length"] = request.length;
-  report["batch"] = request.batch;
-  report["rate"] = request.rate;
-  if (request.schedule != tasks::RateSchedule::kCosine) report["schedule"] = name_of(request.schedule);
-  if (request.scale_rate > 0) report["scale_rate"] = request.scale_rate;
-  if (request.scales_alone) report["scales_alone"] = true;
-  if (request.learn_adapters) report["learn_adapters"] = true;
-  if (request.average > 0) report["average"] = request.average;
-  report["products"] = name_of(request.products);
-  if (request.states != tasks::OptimizerStates::kFloat32)
-    report["optimizer_states"] = name_of(request.states);
-  report["seed"] = request.seed;
-  if (!request.start_by.empty()) report["stages"] = request.start_by;
+  if (!is_encoder) report["length"] = request.samples.length;
+  report["batch"] = request.steps.batch;
+  report["rate"] = request.optimizer.rate;
+  if (request.optimizer.schedule != tasks::RateSchedule::kCosine)
+    report["schedule"] = name_of(request.optimizer.schedule);
+  if (request.optimizer.scale_rate > 0) report["scale_rate"] = request.optimizer.scale_rate;
+  if (request.steps.scales_alone) report["scales_alone"] = true;
+  if (request.steps.learn_adapters) report["learn_adapters"] = true;
+  if (request.optimizer.average > 0) report["average"] = request.optimizer.average;
+  report["products"] = name_of(request.compute.products);
+  if (request.optimizer.states != tasks::OptimizerStates::kFloat32)
+    report["optimizer_states"] = name_of(request.optimizer.states);
+  report["seed"] = request.steps.seed;
+  if (!request.start.by.empty()) report["stages"] = request.start.by;
   if (!request.recovery) report["recipe"] = to_yaml(request.recipe);
   return report;
 }

@@ -148,7 +148,7 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
   const auto count = [](const Stage& stage, const char* option) {
     return static_cast<std::int64_t>(stage.value(option));
   };
-  request.steps = 0;
+  request.steps.count = 0;
   std::string last;
   for (const Stage& stage : stages) {
     if (stage.name == last || last == "end_to_end" || (!stage.info().trains && !last.empty()))
@@ -169,12 +169,12 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
                             .scales_alone = stage.value("scales_alone") != 0,
                             .signs = stage.value("signs") != 0};
     } else {
-      request.steps = count(stage, "steps");
-      request.rate = stage.options.contains("rate") ? stage.value("rate") : 0;
-      request.scale_rate = stage.options.contains("scale_rate") ? stage.value("scale_rate") : 0;
-      request.warm_up = count(stage, "warm_up");
-      request.scales_alone = stage.value("scales_alone") != 0;
-      request.learn_adapters = stage.value("learn_adapters") != 0;
+      request.steps.count = count(stage, "steps");
+      request.optimizer.rate = stage.options.contains("rate") ? stage.value("rate") : 0;
+      request.optimizer.scale_rate = stage.options.contains("scale_rate") ? stage.value("scale_rate") : 0;
+      request.optimizer.warm_up = count(stage, "warm_up");
+      request.steps.scales_alone = stage.value("scales_alone") != 0;
+      request.steps.learn_adapters = stage.value("learn_adapters") != 0;
     }
   }
   if (last.empty())
@@ -187,8 +187,8 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
 void check_learned_adapters(const std::vector<Stage>& stages, const tasks::LanguageRequest& request) {
   const bool makes_one =
       std::ranges::any_of(stages, [](const Stage& stage) { return stage.name == "low_rank"; });
-  const graph::Graph& start = request.start ? *request.start : request.network;
-  if (request.learn_adapters && !makes_one && graph::adapter_names(start).empty())
+  const graph::Graph& start = request.start.network ? *request.start.network : request.network;
+  if (request.steps.learn_adapters && !makes_one && graph::adapter_names(start).empty())
     throw usage_error(
         "adapters are to learn along, the network has none, and no stage before it makes an adapter "
         "(low_rank)");
@@ -205,23 +205,23 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
     throw usage_error("--start " + quote_text(wish.flags.start) + ": the recipe has the stage " +
                       to_string(stages[0]) + ", which makes the codes that training begins with");
   for (const Stage& stage : stages)
-    run.request.start_by += (run.request.start_by.empty() ? "" : ",") + to_string(stage);
+    run.request.start.by += (run.request.start.by.empty() ? "" : ",") + to_string(stage);
   const std::filesystem::path kept = start_in(run.folder);
   std::error_code none;
   if (!wish.flags.training.restart &&
       std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
       std::filesystem::exists(kept, none)) {
     const OwnFiles own;
-    run.request.start = models::open_graph(kept.string());
+    run.request.start.network = models::open_graph(kept.string());
     return;
   }
   jobs::open_language_trainer().check(run.request);
   std::vector<ptq::StageReport> reports;
-  run.request.start = start_by_stages(stages, run.request, reports);
+  run.request.start.network = start_by_stages(stages, run.request, reports);
   for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
   if (!jobs::is_writer()) return;
   std::filesystem::create_directories(run.folder);
-  graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
+  graph::write_crumb_graph(*run.request.start.network, kept, {.files = run.files});
 }
 
 /// Returns the flags of training as stages; a rate that is not given follows from the network.
@@ -261,9 +261,9 @@ Recipe with_stages(Recipe recipe, std::vector<Stage> stages) {
 
 /// Chooses the rate where neither a flag nor a stage gives it.
 void choose_rate(tasks::LanguageRequest& request) {
-  if (request.rate > 0) return;
-  const UsualRate usual = request.steps > 0 ? usual_rate(request) : UsualRate{};
-  request.rate = usual.rate;
+  if (request.optimizer.rate > 0) return;
+  const UsualRate usual = request.steps.count > 0 ? usual_rate(request) : UsualRate{};
+  request.optimizer.rate = usual.rate;
   if (usual.lost > 0 && jobs::is_writer())
     std::cerr << "rate " << fixed(usual.rate, 6) << ", by rounding's error, "
               << fixed(100 * std::sqrt(usual.lost), 1) << " % of the weights (--rate)\n";
@@ -303,19 +303,18 @@ void train_language_model(const LanguageWish& wish) {
   training::LanguageRun run{
       .request = {.network = std::move(beginning.network),
                   .recipe = std::move(recipe),
-                  .loss = loss,
-                  .has_floats = !is_fresh,
-                  .batch = wish.batch > 0 ? wish.batch : jobs::batch_of(is_encoder),
+                  .supervision = {.loss = loss, .has_floats = !is_fresh},
                   .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
-                  .rate = wish.rate,
-                  .seed = wish.seed},
+                  .steps = {.batch = wish.batch > 0 ? wish.batch : jobs::batch_of(is_encoder),
+                            .seed = wish.seed},
+                  .optimizer = {.rate = wish.rate}},
       .files = std::move(beginning.files),
       .folder = wish.output};
-  run.request.start = std::move(start);
+  run.request.start.network = std::move(start);
   jobs::take_training(flags.training, run.request, terminal());
-  run.request.scales_alone = flags.scales_alone;
-  run.request.learn_adapters = flags.learn_adapters;
-  run.request.scale_rate = flags.scale_rate;
+  run.request.steps.scales_alone = flags.scales_alone;
+  run.request.steps.learn_adapters = flags.learn_adapters;
+  run.request.optimizer.scale_rate = flags.scale_rate;
   const std::vector<Stage> before = take_stages(wish, run.request);
   jobs::refuse_turned_states(stages, run.request, terminal());
   check_learned_adapters(before, run.request);

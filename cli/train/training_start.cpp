@@ -30,15 +30,16 @@ void keep_weights_alone(graph::QuantPlan& plan) {
 
 graph::Batches text_samples(const tasks::LanguageRequest& request, const graph::Graph& graph) {
   return [&request, &graph](const auto& batch) {
-    const std::vector<std::int64_t>& tokens = request.text.tokens;
+    const std::vector<std::int64_t>& tokens = request.samples.text.tokens;
     const std::size_t all = std::min(tokens.size(), kStartTokens);
-    const std::size_t step = static_cast<std::size_t>(request.length) - (request.first ? 1 : 0);
+    const std::size_t step =
+        static_cast<std::size_t>(request.samples.length) - (request.samples.first ? 1 : 0);
     for (std::size_t begin = 0; begin < all; begin += step) {
       check_interrupt();
       const std::size_t end = std::min(all, begin + step);
       std::vector<std::int64_t> ids(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
                                     tokens.begin() + static_cast<std::ptrdiff_t>(end));
-      if (request.first) ids.insert(ids.begin(), *request.first);
+      if (request.samples.first) ids.insert(ids.begin(), *request.samples.first);
       batch(models::decoder_inputs(graph, ids, 1));
     }
   };
@@ -47,7 +48,7 @@ graph::Batches text_samples(const tasks::LanguageRequest& request, const graph::
 graph::Batches line_samples(const tasks::LanguageRequest& request, const graph::Graph& graph) {
   return [&request, &graph](const auto& batch) {
     std::size_t tokens = 0;
-    for (const std::vector<std::int64_t>& line : request.lines) {
+    for (const std::vector<std::int64_t>& line : request.samples.lines) {
       if (tokens >= kStartTokens) return;
       check_interrupt();
       tokens += line.size();
@@ -62,16 +63,17 @@ std::filesystem::path start_in(const std::filesystem::path& folder) { return fol
 
 graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::LanguageRequest& request,
                              std::vector<ptq::StageReport>& reports) {
-  const runtime::Engine engine(request.threads);
+  const runtime::Engine engine(request.compute.threads);
   ptq::Setting setting{.graph = graph::prepare(request.network, request.recipe, &engine),
                        .plan = {},
-                       .threads = request.threads,
+                       .threads = request.compute.threads,
                        .engine = &engine};
   setting.plan = plan_of(setting.graph, request.recipe);
   const graph::Graph prepared = setting.graph;  // samples are its inputs
-  setting.samples = request.lines.empty() ? text_samples(request, prepared) : line_samples(request, prepared);
+  setting.samples =
+      request.samples.lines.empty() ? text_samples(request, prepared) : line_samples(request, prepared);
   setting.squared_gradients = jobs::squared_gradients_by(
-      request.lines.empty() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, "");
+      request.samples.lines.empty() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, "");
   std::optional<Progress> progress;
   setting.progress = [&](std::size_t done, std::size_t all) {
     if (!progress) progress.emplace("rounding", "layers", all, 0);
@@ -79,7 +81,7 @@ graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::Lang
   };
   reports = ptq::run_stages(stages, setting);
   keep_weights_alone(setting.plan);
-  return graph::apply(setting.graph, setting.plan, {.threads = request.threads});
+  return graph::apply(setting.graph, setting.plan, {.threads = request.compute.threads});
 }
 
 }  // namespace crumb::cli

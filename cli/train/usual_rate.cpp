@@ -21,10 +21,10 @@ constexpr double kLeast = 1e-5;
 
 /// Returns the mean over all matrices that become codes; 0 where none does.
 double share_lost(const tasks::LanguageRequest& request) {
-  const runtime::Engine engine(request.threads);
+  const runtime::Engine engine(request.compute.threads);
   ptq::Setting setting{.graph = graph::prepare(request.network, request.recipe, &engine),
                        .plan = {},
-                       .threads = request.threads};
+                       .threads = request.compute.threads};
   setting.plan = graph::plan_quantizers(setting.graph, request.recipe);
   const std::map<std::string, double> errors = ptq::rounding_errors(setting);
   double all = 0;
@@ -40,10 +40,10 @@ double in_two_digits(double rate) {
 }  // namespace
 
 UsualRate usual_rate(const tasks::LanguageRequest& request) {
-  if (request.scales_alone || !request.has_floats) return {};
+  if (request.steps.scales_alone || !request.supervision.has_floats) return {};
   const double lost = share_lost(request);
   if (lost == 0) return {};
-  const double wanted = std::sqrt(lost) * (request.start ? kBehindCodes : kFromRounding);
+  const double wanted = std::sqrt(lost) * (request.start.network ? kBehindCodes : kFromRounding);
   return {.rate = in_two_digits(std::clamp(wanted, kLeast, kFloatRate)), .lost = lost};
 }
 

@@ -44,7 +44,7 @@ constexpr const char* kOriginal = "original_max_position_embeddings";
 /// With what the decoder takes where nothing is said (formats/checkpoint/rotary_config.h).
 NetworkJson with_usual_values(NetworkJson scaling, const NetworkJson& root, const DecoderConfig& config) {
   if (!scaling.is_object()) return scaling;
-  const Rotation& rotation = config.rotations.front();
+  const RotaryEmbedding& rotation = config.rotations.front();
   if (root.contains(kOriginal) && root[kOriginal].is_number()) scaling[kOriginal] = root[kOriginal];
   if (rotation.switch_at != 0) scaling[kOriginal] = rotation.switch_at;
   if (!scaling.contains(kOriginal)) scaling[kOriginal] = config.max_positions;
@@ -200,9 +200,9 @@ void expect_same_decoder(const DecoderConfig& meant, const DecoderConfig& found)
     expect_equal("number of heads", a.heads, b.heads);
     expect_equal("number of key-value heads", a.kv_heads, b.kv_heads);
     const auto rotation = [](const DecoderConfig& config, const DecoderLayer& layer) {
-      return layer.rotation ? config.rotations[*layer.rotation] : Rotation{};
+      return layer.rotation ? config.rotations[*layer.rotation] : RotaryEmbedding{};
     };
-    const Rotation left = rotation(meant, a), right = rotation(found, b);
+    const RotaryEmbedding left = rotation(meant, a), right = rotation(found, b);
     if (a.window != b.window || a.rotation.has_value() != b.rotation.has_value() ||
         static_cast<float>(left.theta) != static_cast<float>(right.theta))
       throw Error("GGUF has no word for its layer " + std::to_string(i) + ": it " + layer_text(a, meant) +

@@ -301,7 +301,7 @@ class DecoderParser {
   }
 
   /// Its own default of original_max_position_embeddings is stronger than what stands in the scaling.
-  Rotation phi3_rotation(const nlohmann::json* scaling, const RotationDefaults& usual) const {
+  RotaryEmbedding phi3_rotation(const nlohmann::json* scaling, const RotationDefaults& usual) const {
     constexpr const char* kKey = "original_max_position_embeddings";
     nlohmann::json root = file_.root();
     if (!file_.has(kKey)) root[kKey] = 4096;

@@ -44,7 +44,7 @@ struct DecoderConfig {
   std::size_t head_size = 0;
   std::size_t rotary_size = 0;  ///< elements of a head with a rotary embedding
   std::vector<DecoderLayer> layers;
-  std::vector<Rotation> rotations;
+  std::vector<RotaryEmbedding> rotations;
   Activation activation = Activation::kSilu;
   float norm_epsilon = 1e-6F;
   bool norm_plus_one = false;  ///< a norm multiplies by 1 + its weight

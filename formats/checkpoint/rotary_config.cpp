@@ -21,14 +21,14 @@ class RotationParser {
     if (!(theta_ > 0) || !std::isfinite(theta_)) throw file.error("rope_theta must be above 0");
   }
 
-  Rotation parse() {
-    Rotation made = by_type();
+  RotaryEmbedding parse() {
+    RotaryEmbedding made = by_type();
     made.theta = theta_;
     return made;
   }
 
  private:
-  Rotation by_type() const {
+  RotaryEmbedding by_type() const {
     const std::string type =
         scaling_.string("rope_type").value_or(scaling_.string("type").value_or("default"));
     if (type == "default") return {.frequencies = plain(), .long_frequencies = {}};
@@ -75,13 +75,13 @@ class RotationParser {
   }
   double original_positions() const { return static_cast<double>(original_places()); }
 
-  Rotation llama3() const {
+  RotaryEmbedding llama3() const {
     const Llama3Scaling scaling{.factor = positive("factor"),
                                 .low = positive("low_freq_factor"),
                                 .high = positive("high_freq_factor"),
                                 .context = original_places()};
     if (!(scaling.low < scaling.high)) throw scaling_.error("low_freq_factor must be below high_freq_factor");
-    Rotation made{.frequencies = plain(), .long_frequencies = {}};
+    RotaryEmbedding made{.frequencies = plain(), .long_frequencies = {}};
     for (float& f : made.frequencies) {
       const auto kept =
           static_cast<float>(share_kept(scaling, 2 * std::numbers::pi / static_cast<double>(f)));
@@ -90,7 +90,7 @@ class RotationParser {
     return made;
   }
 
-  Rotation yarn() const {
+  RotaryEmbedding yarn() const {
     const double places = original_positions(), size = static_cast<double>(defaults_.size);
     const double factor =
         scaling_.has("factor") ? positive("factor") : static_cast<double>(defaults_.max_positions) / places;
@@ -114,7 +114,8 @@ class RotationParser {
     high = std::min(high, size - 1);
     if (low == high) high += 0.001;
     if (!std::isfinite(low) || !std::isfinite(high)) throw scaling_.error("its numbers make no frequencies");
-    Rotation made{.frequencies = plain(), .long_frequencies = {}, .factor = static_cast<float>(attention)};
+    RotaryEmbedding made{
+        .frequencies = plain(), .long_frequencies = {}, .factor = static_cast<float>(attention)};
     for (std::size_t k = 0; k < count(); ++k) {
       float& f = made.frequencies[k];
       const auto ramp =
@@ -139,11 +140,11 @@ class RotationParser {
     return made;
   }
 
-  Rotation longrope() const {
+  RotaryEmbedding longrope() const {
     const double places = original_positions();
-    Rotation made{.frequencies = divided("short_factor"),
-                  .long_frequencies = divided("long_factor"),
-                  .switch_at = static_cast<std::size_t>(places)};
+    RotaryEmbedding made{.frequencies = divided("short_factor"),
+                         .long_frequencies = divided("long_factor"),
+                         .switch_at = static_cast<std::size_t>(places)};
     if (made.long_frequencies == made.frequencies) {  // texts of all lengths are rotated alike
       made.long_frequencies.clear();
       made.switch_at = 0;
@@ -164,8 +165,8 @@ class RotationParser {
 
 }  // namespace
 
-Rotation parse_rotation(const JsonFile& file, const nlohmann::json* scaling,
-                        const RotationDefaults& defaults) {
+RotaryEmbedding parse_rotation(const JsonFile& file, const nlohmann::json* scaling,
+                               const RotationDefaults& defaults) {
   return RotationParser(file, scaling, defaults).parse();
 }
 

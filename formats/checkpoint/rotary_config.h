@@ -25,14 +25,14 @@
 
 namespace crumb {
 
-struct Rotation {
+struct RotaryEmbedding {
   std::vector<float> frequencies;       ///< size / 2
   std::vector<float> long_frequencies;  ///< of longrope; else empty
   std::size_t switch_at = 0;            ///< longer sequences take long_frequencies
   float factor = 1;
   double theta = 0;  ///< rope_theta
 
-  bool operator==(const Rotation&) const = default;
+  bool operator==(const RotaryEmbedding&) const = default;
 };
 
 /// The defaults of a configuration that says nothing about rotations.
@@ -44,7 +44,7 @@ struct RotationDefaults {
 
 /// `scaling` is the object "rope_scaling" or "rope_parameters" of the file, or null. Throws Error, which
 /// names file and key, for a type that is not above and for missing or invalid parameters.
-Rotation parse_rotation(const JsonFile& file, const nlohmann::json* scaling,
-                        const RotationDefaults& defaults);
+RotaryEmbedding parse_rotation(const JsonFile& file, const nlohmann::json* scaling,
+                               const RotationDefaults& defaults);
 
 }  // namespace crumb

@@ -92,24 +92,24 @@ bool is_writer() {
 
 void take_training(const LanguageTraining& training, tasks::LanguageRequest& request,
                    const Observer& observer) {
-  request.temperature = training.temperature;
-  request.length = training.length;
-  request.steps = training.steps;
-  request.warm_up = training.warm_up;
-  request.schedule =
+  request.supervision.temperature = training.temperature;
+  request.samples.length = training.length;
+  request.steps.count = training.steps;
+  request.optimizer.warm_up = training.warm_up;
+  request.optimizer.schedule =
       chosen<tasks::RateSchedule>(tasks::kRateScheduleNames, training.schedule, "schedule", observer);
-  request.at_once = training.at_once;
-  request.recomputes = training.recompute;
-  request.average = training.average;
-  request.products =
+  request.steps.at_once = training.at_once;
+  request.steps.recomputes = training.recompute;
+  request.optimizer.average = training.average;
+  request.compute.products =
       training.products.empty()
           ? open_language_trainer().fast_products(training.device)
           : chosen<tasks::Products>(tasks::kProductsNames, training.products, "products", observer);
-  request.states = chosen<tasks::OptimizerStates>(tasks::kOptimizerStatesNames, training.optimizer_states,
-                                                  "optimizer_states", observer);
-  request.device = training.device;
-  request.threads = training.threads;
-  request.teacher = {.file = training.teacher_logits, .top = training.top_k};
+  request.optimizer.states = chosen<tasks::OptimizerStates>(
+      tasks::kOptimizerStatesNames, training.optimizer_states, "optimizer_states", observer);
+  request.compute.device = training.device;
+  request.compute.threads = training.threads;
+  request.supervision.teacher = {.file = training.teacher_logits, .top = training.top_k};
 }
 
 Stage end_to_end_stage(const LanguageTraining& training, const EndToEnd& more) {
@@ -135,24 +135,25 @@ std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& fi
 
 void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
                           const Observer& observer) {
-  const bool compares =
-      request.loss == tasks::LanguageLoss::kHidden || request.loss == tasks::LanguageLoss::kMix;
+  const bool compares = request.supervision.loss == tasks::LanguageLoss::kHidden ||
+                        request.supervision.loss == tasks::LanguageLoss::kMix;
   if (!compares && request.block_wise.passes == 0) return;
   const bool rotates = std::ranges::any_of(
       stages, [](const Stage& stage) { return stage.name == "rotate" && stage.value("streams") != 0; });
   if (!rotates) return;
   const std::string loss = observer.spelled("loss");
-  throw usage_error(std::string("the stage rotate changes what goes from layer to layer, and ") +
-                    (compares ? loss + " " + std::string(name_of(request.loss)) : "training layer by layer") +
-                    " compares that with the float network's, which is not rotated; expected " +
-                    (compares ? "another " + loss : "end_to_end alone") + ", or rotate:streams=off");
+  throw usage_error(
+      std::string("the stage rotate changes what goes from layer to layer, and ") +
+      (compares ? loss + " " + std::string(name_of(request.supervision.loss)) : "training layer by layer") +
+      " compares that with the float network's, which is not rotated; expected " +
+      (compares ? "another " + loss : "end_to_end alone") + ", or rotate:streams=off");
 }
 
 training::Json train_with(const LanguageTraining& training, training::LanguageRun run, Observer& observer) {
   run.keep_every = training.checkpoint_every;
   run.restart = training.restart;
   run.writes = is_writer();
-  run.news = news_for(observer, run.request.rate);
+  run.news = news_for(observer, run.request.optimizer.rate);
   if (training.keeps_memory) keep_memory();
   const ProgressScope scope(observer);
   return training::train_language_into(run, open_language_trainer());

@@ -61,9 +61,10 @@ class TextsReader {
                         " is drawn from decoders, found a sentence encoder: give a file of lines");
     runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read_, "the model");
     if (!texts_.valid.empty())
-      request_.valid_lines = tokenized_lines(texts_.valid, tokenizer);  // whole, as crumb embed takes them
+      request_.samples.valid_lines =
+          tokenized_lines(texts_.valid, tokenizer);  // whole, as crumb embed takes them
     tokenizer.limit_length(static_cast<std::size_t>(training_.length));
-    request_.lines = tokenized_lines(texts_.data, tokenizer);
+    request_.samples.lines = tokenized_lines(texts_.data, tokenizer);
   }
 
   void read_text() {
@@ -74,13 +75,13 @@ class TextsReader {
       throw usage_error(observer_.spelled("length") + " " + std::to_string(training_.length) +
                         ": the model has " + std::to_string(shape.max_positions) + " positions");
     const text::TextTokenizer tokenizer = text::TextTokenizer::load(read_);
-    if (const auto first = tokenizer.first_token()) request_.first = *first;
+    if (const auto first = tokenizer.first_token()) request_.samples.first = *first;
     if (!texts_.valid.empty()) {
-      request_.valid = read_training_text(texts_.valid, tokenizer, read_, notes_);
-      if (request_.valid.empty())
+      request_.samples.valid = read_training_text(texts_.valid, tokenizer, read_, notes_);
+      if (request_.samples.valid.empty())
         throw usage_error(observer_.spelled("valid") + " " + quote_text(texts_.valid) + " is an empty text");
     }
-    tasks::LanguageText& text = request_.text;
+    tasks::LanguageText& text = request_.samples.text;
     text =
         is_drawn(texts_.data) ? drawn(tokenizer) : read_training_text(texts_.data, tokenizer, read_, notes_);
     if (training_.tokens > 0 && text.tokens.size() > training_.tokens) {
@@ -93,7 +94,7 @@ class TextsReader {
   std::size_t tokens_to_draw() const { return training_.tokens > 0 ? training_.tokens : kDrawnTokens; }
 
   tasks::LanguageText drawn(const text::TextTokenizer& tokenizer) {
-    request_.drawn = texts_.data + " " + std::to_string(tokens_to_draw());
+    request_.samples.drawn = texts_.data + " " + std::to_string(tokens_to_draw());
     open_language_trainer().check(request_);  // before it takes its time
     return texts_.data == kSynthetic ? drawn_text() : drawn_conversations(tokenizer);
   }
@@ -119,11 +120,11 @@ class TextsReader {
 
   /// As many tokens as are asked for, in sequences of the length.
   runtime::DrawnText sequences_to_draw() const {
-    const auto own = static_cast<std::size_t>(training_.length) - (request_.first ? 1 : 0);
+    const auto own = static_cast<std::size_t>(training_.length) - (request_.samples.first ? 1 : 0);
     return {.sequences = std::max<std::size_t>(1, tokens_to_draw() / own),
             .length = own,
-            .seed = request_.seed,
-            .threads = request_.threads};
+            .seed = request_.steps.seed,
+            .threads = request_.compute.threads};
   }
 
   /// draw(model, which, done) on the request's network.

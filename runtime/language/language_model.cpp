@@ -81,7 +81,7 @@ LanguageModel LanguageModel::load(graph::Graph graph, const text::ReadFile& read
                   ", but there are " + std::to_string(made.vocabulary_) + " logits");
     made.tokenizer_.expect_ids_below(made.vocabulary_);
     made.positions_ = config.max_positions;
-    for (const Rotation& rotation : config.rotations) {
+    for (const RotaryEmbedding& rotation : config.rotations) {
       if (!rotation.long_frequencies.empty()) made.switch_at_ = rotation.switch_at;
     }
     if (const auto generation = json_of(read, "generation_config.json"))

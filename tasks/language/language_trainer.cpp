@@ -47,20 +47,20 @@ class Training {
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
       : request_(request),
         hooks_(hooks),
-        device_(libtorch::device_named(request.device)),
+        device_(libtorch::device_named(request.compute.device)),
         peers_(libtorch::Peers::of_environment()),
         objective_(objective_of(request, hooks)),
-        rounds_(objective_->count(), request.seed),
+        rounds_(objective_->count(), request.steps.seed),
         student_(student_of(request)) {
-    if (request.batch < peers_.count())
-      throw usage_error("a step's " + std::to_string(request.batch) + " samples are fewer than the " +
+    if (request.steps.batch < peers_.count())
+      throw usage_error("a step's " + std::to_string(request.steps.batch) + " samples are fewer than the " +
                         std::to_string(peers_.count()) + " processes");
     std::error_code none;
-    if (!peers_.is_alone() && !request.teacher.file.empty() &&
-        !std::filesystem::exists(request.teacher.file, none))
+    if (!peers_.is_alone() && !request.supervision.teacher.file.empty() &&
+        !std::filesystem::exists(request.supervision.teacher.file, none))
       throw usage_error("one process makes the file of what the float network predicts, found " +
                         std::to_string(peers_.count()) + " and no " +
-                        quote_text(request.teacher.file.string()));
+                        quote_text(request.supervision.teacher.file.string()));
   }
 
   LanguageOutcome run() {
@@ -72,7 +72,7 @@ class Training {
     begin();
     compare_with_peers();
     start_ = now_seconds();
-    while (step_ < request_.steps) {
+    while (step_ < request_.steps.count) {
       take_step();
       const bool wanted = hooks_.wants_state && hooks_.wants_state();
       if (wanted || stops_) keep();
@@ -90,7 +90,7 @@ class Training {
     outcome.quantized = student_->freeze();
     try {
       outcome.measure = objective_->measure(*student_);
-      const bool is_measured = !request_.valid.empty() || !request_.valid_lines.empty();
+      const bool is_measured = !request_.samples.valid.empty() || !request_.samples.valid_lines.empty();
       if (is_measured && !std::isfinite(outcome.measure))
         throw Error("what training ended in measures no finite number: training diverged");
     } catch (const Interrupted&) {
@@ -127,8 +127,8 @@ class Training {
 
   Objective::Samples samples_of(std::int64_t step) {
     Objective::Samples samples;
-    for (std::int64_t i = 0; i < request_.batch; ++i)
-      samples.push_back(rounds_.at(step * request_.batch + i));
+    for (std::int64_t i = 0; i < request_.steps.batch; ++i)
+      samples.push_back(rounds_.at(step * request_.steps.batch + i));
     return samples;
   }
 
@@ -141,15 +141,17 @@ class Training {
   /// Returns the samples that some step takes, ascending.
   Objective::Samples trained_samples() {
     std::set<std::int64_t> taken;
-    for (std::int64_t i = 0; i < request_.steps * request_.batch; ++i) taken.insert(rounds_.at(i));
+    for (std::int64_t i = 0; i < request_.steps.count * request_.steps.batch; ++i)
+      taken.insert(rounds_.at(i));
     return {taken.begin(), taken.end()};
   }
 
   void begin() {
-    std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, deciding_, request_.device);
+    std::optional<KeptLanguageRun> kept =
+        KeptLanguageRun::open(hooks_.state, deciding_, request_.compute.device);
     if (kept) {
       if (student_->start_shapes()) student_->start(objective_->inputs_of_first(kCalibrating));
-      if (request_.scales_alone) student_->fix_codes();
+      if (request_.steps.scales_alone) student_->fix_codes();
       kept->load(student_->module());
     } else {
       if (request_.recovery) {
@@ -166,11 +168,11 @@ class Training {
       layers_ = objective_->train_layers(*student_->network(), hooks_.news.layer_done);
       peers_.give_out(student_->module().parameters());
     }
-    if (!kept && request_.scales_alone) student_->fix_codes();
+    if (!kept && request_.steps.scales_alone) student_->fix_codes();
     // An optimizer's state refers to the parameters that exist now.
     optimizer_ = optimizer_of(student_->parameter_groups(request_));
     rates_ = rates_of(*optimizer_);
-    if (request_.average > 0) average_.emplace(student_->module(), request_.average);
+    if (request_.optimizer.average > 0) average_.emplace(student_->module(), request_.optimizer.average);
     if (kept) {
       kept->load(*optimizer_);
       if (average_) kept->load(*average_);
@@ -193,12 +195,12 @@ class Training {
 
   std::unique_ptr<torch::optim::Optimizer> optimizer_of(
       std::vector<torch::optim::OptimizerParamGroup> groups) const {
-    const torch::optim::AdamWOptions options(request_.rate);
-    if (request_.states == OptimizerStates::kFloat32)
+    const torch::optim::AdamWOptions options(request_.optimizer.rate);
+    if (request_.optimizer.states == OptimizerStates::kFloat32)
       return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
-    const auto type =
-        request_.states == OptimizerStates::kInt8 ? qat::MomentType::kInt8 : qat::MomentType::kBfloat16;
-    return std::make_unique<qat::ShortAdamW>(std::move(groups), options, type, request_.seed);
+    const auto type = request_.optimizer.states == OptimizerStates::kInt8 ? qat::MomentType::kInt8
+                                                                          : qat::MomentType::kBfloat16;
+    return std::make_unique<qat::ShortAdamW>(std::move(groups), options, type, request_.steps.seed);
   }
 
   /// Returns this process's samples of a step.
@@ -213,7 +215,8 @@ class Training {
   std::vector<Objective::Samples> parts_of(const Objective::Samples& samples) const {
     std::vector<std::int64_t> lengths;
     for (const std::int64_t sample : samples) lengths.push_back(objective_->tokens_of(sample));
-    return parts_of_step(samples, lengths, request_.at_once > 0 ? request_.at_once : request_.batch,
+    return parts_of_step(samples, lengths,
+                         request_.steps.at_once > 0 ? request_.steps.at_once : request_.steps.batch,
                          part_cost_on(device_.is_cpu()));
   }
 
@@ -231,20 +234,21 @@ class Training {
   }
 
   void take_step() {
-    const double of_highest = share_of_rate(request_.schedule, step_, request_.steps, request_.warm_up);
+    const double of_highest =
+        share_of_rate(request_.optimizer.schedule, step_, request_.steps.count, request_.optimizer.warm_up);
     std::size_t group = 0;
     for (auto& parameters : optimizer_->param_groups())
       parameters.options().set_lr(rates_[group++] * of_highest);
-    student_->advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
+    student_->advance(static_cast<double>(step_) / static_cast<double>(request_.steps.count));
     const Objective::Samples samples = samples_of(step_);
     const double value = taken_step(samples);
     ++step_;
-    log_.push_back({.step = step_, .loss = value, .rate = request_.rate * of_highest});
+    log_.push_back({.step = step_, .loss = value, .rate = request_.optimizer.rate * of_highest});
     ++steps_here_;
     watch(value);
     if (!hooks_.news.progress || !peers_.is_first()) return;
     hooks_.news.progress({.line = log_.back(),
-                          .steps = request_.steps,
+                          .steps = request_.steps.count,
                           .tokens = tokens_of(samples),
                           .seconds_per_step = (now_seconds() - start_) / static_cast<double>(steps_here_)});
   }
@@ -267,7 +271,7 @@ class Training {
     stops_ = interrupt_requested();
     if (all == 0) return 0;
     optimizer_->zero_grad();
-    const ShortProducts short_products(request_.products);
+    const ShortProducts short_products(request_.compute.products);
     double value = 0;
     for (const Objective::Samples& part : parts_of(own_of(samples)))
       value += objective_->gather(*student_, part, all);
@@ -279,7 +283,7 @@ class Training {
         peers_.is_first() && penalty.defined() && penalty.requires_grad())
       penalty.backward();
     gather_from_peers();
-    torch::nn::utils::clip_grad_norm_(student_->module().parameters(), request_.most_gradient);
+    torch::nn::utils::clip_grad_norm_(student_->module().parameters(), request_.optimizer.most_gradient);
     optimizer_->step();
     if (average_) average_->update();
     return value;
@@ -320,7 +324,7 @@ class Training {
 
 /// On a GPU operators add up in random order unless they are told not to.
 void ask_for_the_same_bits(const LanguageRequest& request) {
-  if (!libtorch::device_named(request.device).is_cuda()) return;
+  if (!libtorch::device_named(request.compute.device).is_cuda()) return;
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8",
            /*overwrite=*/0);  // read when its first product is computed
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
@@ -359,7 +363,7 @@ class TorchTrainer final : public LanguageTrainer {
   }
 
   LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {
-    if (request.threads > 0) at::set_num_threads(request.threads);
+    if (request.compute.threads > 0) at::set_num_threads(request.compute.threads);
     check_request(request);
     ask_for_the_same_bits(request);
     return Training(request, hooks).run();

@@ -39,7 +39,8 @@ struct BlockWise {
   std::int64_t sequences = 40;  ///< the first ones of the text
   double rate = 3e-4;           ///< AdamW's
   double scale_rate = 1e-3;     ///< for the scales of codes
-  bool scales_alone = false;    ///< codes of LanguageRequest::start stay; scales, norms and floats learn
+  bool scales_alone =
+      false;  ///< codes of LanguageRequest::start.network stay; scales, norms and floats learn
   /// Weights move by the signs of their gradients instead. All steps together make at most half a step of the
   /// grid, so that each weight is rounded to one of the two nearest values (SignRound, Cheng et al. 2023,
   /// arXiv:2309.05516). `rate` is for everything else.
@@ -62,42 +63,69 @@ struct TeacherFile {
   std::int64_t top = 64;       ///< tokens for each position, when the file is made
 };
 
-struct LanguageRequest {
-  graph::Graph network;  ///< a decoder of models/decoder.h or an encoder, in floats
-  LanguageText text;     ///< for decoders: the text to train by, at least a sequence
-  std::string drawn;     ///< how the text was sampled from the network, for states; empty: it was not
-  LanguageText valid;    ///< the text to measure by, at least a sequence; empty: nothing is measured
-  std::vector<std::vector<std::int64_t>> lines,
-      valid_lines;                    ///< the same for encoders: each line's tokens
-  std::optional<std::int64_t> first;  ///< the token that begins every sequence, where the tokenizer adds one
-  Recipe recipe;                      ///< for a network that learns itself
-  /// The network in codes with which training begins instead of `network`, which is then only the teacher.
-  std::optional<graph::Graph> start;
-  std::string start_by;  ///< the stages that made `start`, for states and reports; empty: none did
-  std::optional<Recovery> recovery;
+/// What a network trains on and is measured on. Of a decoder texts, of an encoder lines.
+struct LanguageSamples {
+  LanguageText text;   ///< at least a sequence
+  std::string drawn;   ///< how the text was drawn from the network, for states; empty: it was not
+  LanguageText valid;  ///< to measure by, at least a sequence; empty: nothing is measured
+  std::vector<std::vector<std::int64_t>> lines, valid_lines;  ///< of each line its tokens
+  std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
+  std::int64_t length = 512;          ///< tokens of a sequence, the first one included
+};
+
+/// The network in codes that training begins with, in place of the one in floats, from which it then only learns.
+struct LanguageStart {
+  std::optional<graph::Graph> network;
+  std::string by;  ///< the stages that made it, for states and reports; empty: none did
+};
+
+/// What the network learns from.
+struct Supervision {
   LanguageLoss loss = LanguageLoss::kDivergence;
   TeacherFile teacher = {};
-  bool has_floats = true;     ///< false: `network` is the recovery's base, or has random weights: no teacher
-  double temperature = 1;     ///< for both networks' logits, with kDivergence
-  std::int64_t length = 512;  ///< tokens of a sequence, the first one included
-  std::int64_t batch = 4;     ///< sequences or lines in a step
-  std::int64_t at_once = 0;   ///< sequences that run at a time: their gradients add up to a step's; 0: all
-  bool recomputes = false;    ///< computes layers' inner values again in the backward pass
-  std::int64_t steps = 240;
-  bool scales_alone = false;    ///< steps leave codes as they are; scales, norms and floats learn
-  bool learn_adapters = false;  ///< adapters that training begins with learn too; else they stay
-  BlockWise block_wise;
-  std::int64_t warm_up = 15;  ///< steps in which the rate grows; after that it follows the schedule
+  /// False: the request's network is the recovery's base, or has drawn weights: there is nothing to learn from.
+  bool has_floats = true;
+  double temperature = 1;  ///< of both networks' logits, of kDivergence
+};
+
+struct LanguageSteps {
+  std::int64_t count = 240;
+  std::int64_t batch = 4;       ///< sequences, or lines, of a step
+  std::int64_t at_once = 0;     ///< sequences that run at a time: gradients of a step add up; 0: all
+  bool recomputes = false;      ///< what is inside layers, in the backward pass, instead of keeping it
+  bool scales_alone = false;    ///< codes stay as they are; scales learn, norms, and what is in floats
+  bool learn_adapters = false;  ///< those of the start learn along, else they stay as they are
+  std::uint64_t seed = 0;       ///< of the order of sequences
+};
+
+/// AdamW.
+struct OptimizerOptions {
+  std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it goes by the schedule
   RateSchedule schedule = RateSchedule::kCosine;
-  double rate = 5e-4;        ///< AdamW's highest
-  double scale_rate = 0;     ///< the highest for the scales of codes; 0: the same
-  double average = 0;        ///< decay of an average of the learned numbers, which is the result; 0: none
-  double most_gradient = 1;  ///< norm to which a step's gradients together are clipped
-  std::uint64_t seed = 0;    ///< for the order of sequences
-  Products products = Products::kFloat32;
+  double rate = 5e-4;     ///< the highest
+  double scale_rate = 0;  ///< of the scales of codes, likewise; 0: the same
+  double average = 0;  ///< the decay of an average of what learns, which is what is kept in the end; 0: none
+  double most_gradient = 1;  ///< norm of all gradients of a step, above which they shrink to it
   OptimizerStates states = OptimizerStates::kFloat32;
-  std::string device = "cpu";  ///< or "cuda", "cuda:1": for steps and for measuring
-  int threads = 0;             ///< 0: as LibTorch chooses
+};
+
+struct ComputeOptions {
+  Products products = Products::kFloat32;
+  std::string device = "cpu";  ///< or "cuda", "cuda:1": where steps are computed and what is measured
+  int threads = 0;             ///< 0: LibTorch's own choice
+};
+
+struct LanguageRequest {
+  graph::Graph network;  ///< a decoder of models/decoder.h or an encoder, in floats
+  LanguageSamples samples;
+  Recipe recipe;  ///< of a network that learns by itself
+  LanguageStart start;
+  std::optional<Recovery> recovery;
+  Supervision supervision;
+  BlockWise block_wise;
+  LanguageSteps steps;
+  OptimizerOptions optimizer;
+  ComputeOptions compute;
 };
 
 struct LanguageLine {

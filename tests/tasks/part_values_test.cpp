@@ -88,9 +88,9 @@ crumb::tasks::LanguageRequest request_of(const Graph& decoder, const std::string
   crumb::tasks::LanguageRequest request;
   request.network = decoder;
   request.recipe = crumb::testing::recipe_of(recipe);
-  request.text = drawn_text(random, 6);
-  request.length = kLength;
-  request.batch = 3;
+  request.samples.text = drawn_text(random, 6);
+  request.samples.length = kLength;
+  request.steps.batch = 3;
   request.block_wise.passes = 4;
   request.block_wise.sequences = 6;
   request.block_wise.rate = 2e-3;
@@ -187,23 +187,26 @@ TEST_CASE(
     auto request = request_of(crumb::testing::shared_decoder(config, round), recipe, random);
     if (round >= recipes.size() && !request.recipe.activations) {
       // Codes are there before: those of rounding, whose scales learn.
-      request.start = crumb::graph::apply(
+      request.start.network = crumb::graph::apply(
           request.network, crumb::graph::plan_quantizers(
                                request.network, crumb::testing::recipe_of("weights: int4:channel\n")));
       request.recipe = crumb::testing::recipe_of("weights: int4:channel\n");
     }
     crumb::qat::Network network(
-        request.start ? crumb::graph::fold_quantized(*request.start) : request.network, request.recipe);
-    if (request.start) network.begin_with(request.start->quantized);
+        request.start.network ? crumb::graph::fold_quantized(*request.start.network) : request.network,
+        request.recipe);
+    if (request.start.network) network.begin_with(request.start.network->quantized);
     network.calibrate({});
-    const crumb::tasks::Sequences sequences(request.text, request.first, request.length, "the text");
+    const crumb::tasks::Sequences sequences(request.samples.text, request.samples.first,
+                                            request.samples.length, "the text");
     const auto lines = crumb::tasks::train_block_wise(request, sequences, network, {});
     REQUIRE(lines.size() == config.layers.size());
 
     std::vector<std::vector<at::Tensor>> batches;
     for (std::size_t begin = 0; begin < 2; ++begin) {
       LanguageText text;
-      const auto from = request.text.tokens.begin() + static_cast<std::ptrdiff_t>(begin) * 3 * kLength;
+      const auto from =
+          request.samples.text.tokens.begin() + static_cast<std::ptrdiff_t>(begin) * 3 * kLength;
       text.tokens.assign(from, from + 3 * kLength);
       batches.push_back(inputs_of(request.network, text, 3));
     }

@@ -26,10 +26,10 @@ graph::Graph graph_of(float value) {
 LanguageRequest request_with(const std::filesystem::path& teacher) {
   LanguageRequest request;
   request.network = graph_of(1);
-  request.text.tokens = {1, 2, 3};
+  request.samples.text.tokens = {1, 2, 3};
   request.recipe = parse_recipe("weights: int4:channel\n", "test");
   request.recovery = Recovery{.base = graph_of(2)};
-  request.teacher.file = teacher;
+  request.supervision.teacher.file = teacher;
   return request;
 }
 
@@ -37,18 +37,18 @@ LanguageRequest request_with(const std::filesystem::path& teacher) {
 std::map<std::string, Change> changes(const std::filesystem::path& other_teacher) {
   using R = LanguageRequest;
   return {{"network", [](R& r) { r.network = graph_of(3); }},
-          {"text", [](R& r) { r.text.tokens.back() = 4; }},
-          {"drawn", [](R& r) { r.drawn = "640 tokens"; }},
-          {"valid", [](R& r) { r.valid.tokens = {1}; }},
+          {"text", [](R& r) { r.samples.text.tokens.back() = 4; }},
+          {"drawn", [](R& r) { r.samples.drawn = "640 tokens"; }},
+          {"valid", [](R& r) { r.samples.valid.tokens = {1}; }},
           {"lines",
            [](R& r) {
-             r.lines = {{1}, {2}};
+             r.samples.lines = {{1}, {2}};
            }},
-          {"valid_lines", [](R& r) { r.valid_lines = {{1}}; }},
-          {"first", [](R& r) { r.first = 0; }},
+          {"valid_lines", [](R& r) { r.samples.valid_lines = {{1}}; }},
+          {"first", [](R& r) { r.samples.first = 0; }},
           {"recipe", [](R& r) { r.recipe = parse_recipe("weights: int3:channel\n", "test"); }},
-          {"start", [](R& r) { r.start = graph_of(1); }},
-          {"stages", [](R& r) { r.start_by = "gptq"; }},
+          {"start", [](R& r) { r.start.network = graph_of(1); }},
+          {"stages", [](R& r) { r.start.by = "gptq"; }},
           {"recovery", [](R& r) { r.recovery.reset(); }},
           {"base", [](R& r) { r.recovery->base = graph_of(5); }},
           {"adapter", [](R& r) { r.recovery->options.name = "b"; }},
@@ -60,35 +60,35 @@ std::map<std::string, Change> changes(const std::filesystem::path& other_teacher
           {"adapter.init", [](R& r) { r.recovery->start = AdapterStart::kSvd; }},
           {"adapter.ranks", [](R& r) { r.recovery->ranks = AdapterRanks::kError; }},
           {"adapter.type", [](R& r) { r.recovery->type = graph::AdapterType::kInt8; }},
-          {"loss", [](R& r) { r.loss = LanguageLoss::kNextToken; }},
-          {"teacher", [=](R& r) { r.teacher.file = other_teacher; }},
-          {"teacher.top", [](R& r) { r.teacher.top = 32; }},
-          {"has_floats", [](R& r) { r.has_floats = false; }},
-          {"temperature", [](R& r) { r.temperature = 2; }},
-          {"length", [](R& r) { r.length = 3; }},
-          {"batch", [](R& r) { r.batch = 3; }},
-          {"at_once", [](R& r) { r.at_once = 3; }},
-          {"recomputes", [](R& r) { r.recomputes = true; }},
-          {"steps", [](R& r) { r.steps = 3; }},
-          {"scales_alone", [](R& r) { r.scales_alone = true; }},
-          {"learn_adapters", [](R& r) { r.learn_adapters = true; }},
+          {"loss", [](R& r) { r.supervision.loss = LanguageLoss::kNextToken; }},
+          {"teacher", [=](R& r) { r.supervision.teacher.file = other_teacher; }},
+          {"teacher.top", [](R& r) { r.supervision.teacher.top = 32; }},
+          {"has_floats", [](R& r) { r.supervision.has_floats = false; }},
+          {"temperature", [](R& r) { r.supervision.temperature = 2; }},
+          {"length", [](R& r) { r.samples.length = 3; }},
+          {"batch", [](R& r) { r.steps.batch = 3; }},
+          {"at_once", [](R& r) { r.steps.at_once = 3; }},
+          {"recomputes", [](R& r) { r.steps.recomputes = true; }},
+          {"steps", [](R& r) { r.steps.count = 3; }},
+          {"scales_alone", [](R& r) { r.steps.scales_alone = true; }},
+          {"learn_adapters", [](R& r) { r.steps.learn_adapters = true; }},
           {"block_wise.passes", [](R& r) { r.block_wise.passes = 3; }},
           {"block_wise.sequences", [](R& r) { r.block_wise.sequences = 3; }},
           {"block_wise.rate", [](R& r) { r.block_wise.rate = 3; }},
           {"block_wise.scale_rate", [](R& r) { r.block_wise.scale_rate = 3; }},
           {"block_wise.scales_alone", [](R& r) { r.block_wise.scales_alone = true; }},
           {"block_wise.signs", [](R& r) { r.block_wise.signs = true; }},
-          {"warm_up", [](R& r) { r.warm_up = 3; }},
-          {"schedule", [](R& r) { r.schedule = RateSchedule::kConstant; }},
-          {"rate", [](R& r) { r.rate = 3; }},
-          {"scale_rate", [](R& r) { r.scale_rate = 3; }},
-          {"average", [](R& r) { r.average = 0.5; }},
-          {"most_gradient", [](R& r) { r.most_gradient = 3; }},
-          {"seed", [](R& r) { r.seed = 3; }},
-          {"products", [](R& r) { r.products = Products::kBfloat16; }},
-          {"optimizer_states", [](R& r) { r.states = OptimizerStates::kInt8; }},
-          {"device", [](R& r) { r.device = "cuda"; }},
-          {"threads", [](R& r) { r.threads = 3; }}};
+          {"warm_up", [](R& r) { r.optimizer.warm_up = 3; }},
+          {"schedule", [](R& r) { r.optimizer.schedule = RateSchedule::kConstant; }},
+          {"rate", [](R& r) { r.optimizer.rate = 3; }},
+          {"scale_rate", [](R& r) { r.optimizer.scale_rate = 3; }},
+          {"average", [](R& r) { r.optimizer.average = 0.5; }},
+          {"most_gradient", [](R& r) { r.optimizer.most_gradient = 3; }},
+          {"seed", [](R& r) { r.steps.seed = 3; }},
+          {"products", [](R& r) { r.compute.products = Products::kBfloat16; }},
+          {"optimizer_states", [](R& r) { r.optimizer.states = OptimizerStates::kInt8; }},
+          {"device", [](R& r) { r.compute.device = "cuda"; }},
+          {"threads", [](R& r) { r.compute.threads = 3; }}};
 }
 
 TEST_CASE("request fields: each decides what a run goes on from, or is said not to matter") {
@@ -121,7 +121,7 @@ TEST_CASE("request fields: each decides what a run goes on from, or is said not 
   }
   CHECK(fields_of(before, 2, 2).deciding != fields.deciding);
   LanguageRequest elsewhere = before;
-  elsewhere.teacher.file = dir.path() / "same";
+  elsewhere.supervision.teacher.file = dir.path() / "same";
   CHECK(fields_of(elsewhere, 1, 2).deciding == fields.deciding);
 }
 

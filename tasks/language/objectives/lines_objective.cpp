@@ -50,7 +50,7 @@ at::Tensor mean_over_tokens(const at::Tensor& values, const at::Tensor& mask) {
 
 LinesObjective::LinesObjective(const LanguageRequest& request)
     : request_(request),
-      device_(libtorch::device_named(request.device)),
+      device_(libtorch::device_named(request.compute.device)),
       teacher_(request.network, device_),
       states_(place_of(request.network.outputs, "last_hidden_state")),
       mask_(place_of(request.network.inputs, "attention_mask")) {
@@ -60,13 +60,13 @@ LinesObjective::LinesObjective(const LanguageRequest& request)
 }
 
 std::int64_t LinesObjective::tokens_of(std::int64_t sample) const {
-  return static_cast<std::int64_t>(request_.lines[static_cast<std::size_t>(sample)].size());
+  return static_cast<std::int64_t>(request_.samples.lines[static_cast<std::size_t>(sample)].size());
 }
 
 std::vector<std::vector<at::Tensor>> LinesObjective::inputs_of_first(std::int64_t most) const {
   std::vector<std::vector<at::Tensor>> found;
   for (std::int64_t i = 0; i < std::min(most, count()); ++i)
-    found.push_back(tensors_of(request_.network, some_of(request_.lines, {i}), at::kCPU));
+    found.push_back(tensors_of(request_.network, some_of(request_.samples.lines, {i}), at::kCPU));
   return found;
 }
 
@@ -83,14 +83,14 @@ LinesObjective::Given LinesObjective::given(const std::vector<at::Tensor>& outpu
 
 double LinesObjective::gather(Student& student, const Samples& samples, double all) {
   const std::vector<at::Tensor> inputs =
-      tensors_of(request_.network, some_of(request_.lines, samples), device_);
+      tensors_of(request_.network, some_of(request_.samples.lines, samples), device_);
   const Given meant = given(teacher_.outputs(inputs), inputs[mask_]);
   const Given found = given(student.outputs(inputs, true), inputs[mask_]);
   at::Tensor loss = at::zeros({}, found.states.options());
-  const bool is_mix = request_.loss == LanguageLoss::kMix;
-  if (request_.loss != LanguageLoss::kCosine)
+  const bool is_mix = request_.supervision.loss == LanguageLoss::kMix;
+  if (request_.supervision.loss != LanguageLoss::kCosine)
     loss = loss + mean_over_tokens(relative_errors(found.states, meant.states), inputs[mask_]).sum();
-  if (request_.loss != LanguageLoss::kHidden)
+  if (request_.supervision.loss != LanguageLoss::kHidden)
     loss = loss + (1 - at::cosine_similarity(found.vectors, meant.vectors, -1)).sum();
   loss = loss / (is_mix ? 2 * all : all);
   loss.backward();
@@ -98,22 +98,23 @@ double LinesObjective::gather(Student& student, const Samples& samples, double a
 }
 
 double LinesObjective::measure(Student& student) {
-  if (request_.valid_lines.empty()) return LanguageOutcome::kNotMeasured;
+  if (request_.samples.valid_lines.empty()) return LanguageOutcome::kNotMeasured;
   const torch::NoGradGuard no_gradients;
-  Samples all(request_.valid_lines.size());
+  Samples all(request_.samples.valid_lines.size());
   std::iota(all.begin(), all.end(), std::int64_t{0});
   std::vector<std::int64_t> lengths;
-  for (const auto& line : request_.valid_lines) lengths.push_back(static_cast<std::int64_t>(line.size()));
+  for (const auto& line : request_.samples.valid_lines)
+    lengths.push_back(static_cast<std::int64_t>(line.size()));
   double sum = 0;
   for (const Samples& part : parts_of_step(all, lengths, kMeasuredAtOnce, part_cost_on(device_.is_cpu()))) {
     check_interrupt();
     const std::vector<at::Tensor> inputs =
-        tensors_of(request_.network, some_of(request_.valid_lines, part), device_);
+        tensors_of(request_.network, some_of(request_.samples.valid_lines, part), device_);
     const Given meant = given(teacher_.outputs(inputs), inputs[mask_]),
                 found = given(student.outputs(inputs, false), inputs[mask_]);
     sum += at::cosine_similarity(found.vectors, meant.vectors, -1).sum().item<double>();
   }
-  return sum / static_cast<double>(request_.valid_lines.size());
+  return sum / static_cast<double>(request_.samples.valid_lines.size());
 }
 
 }  // namespace crumb::tasks

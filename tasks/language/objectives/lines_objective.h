@@ -14,12 +14,12 @@ class LinesObjective final : public Objective {
   /// Throws usage Error where the request asks for what only decoders have.
   explicit LinesObjective(const LanguageRequest& request);
 
-  std::int64_t count() const override { return static_cast<std::int64_t>(request_.lines.size()); }
+  std::int64_t count() const override { return static_cast<std::int64_t>(request_.samples.lines.size()); }
   std::int64_t tokens_of(std::int64_t sample) const override;
   std::vector<std::vector<at::Tensor>> inputs_of_first(std::int64_t most) const override;
   void prepare(const Samples&) override {}
   double measure_floats() override {
-    return request_.valid_lines.empty() ? LanguageOutcome::kNotMeasured : 1;
+    return request_.samples.valid_lines.empty() ? LanguageOutcome::kNotMeasured : 1;
   }
   double measure(Student& student) override;
   std::vector<LayerLine> train_layers(

@@ -6,7 +6,7 @@
 namespace crumb::tasks {
 
 std::unique_ptr<Objective> objective_of(const LanguageRequest& request, const LanguageHooks& hooks) {
-  if (!request.lines.empty()) return std::make_unique<LinesObjective>(request);
+  if (!request.samples.lines.empty()) return std::make_unique<LinesObjective>(request);
   return std::make_unique<TextObjective>(request, hooks);
 }
 

@@ -50,11 +50,13 @@ class KeptTargets final : public Targets {
 TextObjective::TextObjective(const LanguageRequest& request, const LanguageHooks& hooks)
     : request_(request),
       hooks_(hooks),
-      device_(libtorch::device_named(request.device)),
-      sequences_(request.text, request.first, request.length, "the text to train by") {
-  if (!request.valid.empty())
-    valid_.emplace(request.valid, request.first, request.length, "the text to measure by");
-  if (request.has_floats && (request.loss != LanguageLoss::kNextToken || valid_))
+      device_(libtorch::device_named(request.compute.device)),
+      sequences_(request.samples.text, request.samples.first, request.samples.length,
+                 "the text to train by") {
+  if (!request.samples.valid.empty())
+    valid_.emplace(request.samples.valid, request.samples.first, request.samples.length,
+                   "the text to measure by");
+  if (request.supervision.has_floats && (request.supervision.loss != LanguageLoss::kNextToken || valid_))
     teacher_.emplace(request.network, device_);
 }
 
@@ -76,11 +78,11 @@ std::vector<std::vector<at::Tensor>> TextObjective::inputs_of_first(std::int64_t
 }
 
 void TextObjective::prepare(const Samples& wanted) {
-  const bool is_kept = !request_.teacher.file.empty();
+  const bool is_kept = !request_.supervision.teacher.file.empty();
   if (is_kept)
     kept_teacher_.emplace(request_, sequences_, wanted, teacher_ ? &*teacher_ : nullptr,
                           hooks_.news.predicted);
-  if (is_kept || request_.loss == LanguageLoss::kNextToken) teacher_.reset();
+  if (is_kept || request_.supervision.loss == LanguageLoss::kNextToken) teacher_.reset();
 }
 
 std::vector<LayerLine> TextObjective::train_layers(
@@ -98,9 +100,11 @@ double TextObjective::gather(Student& student, const Samples& samples, double al
   libtorch::CutPass pass = student.pass(inputs, true);
   std::unique_ptr<Targets> targets;
   if (kept_teacher_) targets = std::make_unique<KeptTargets>(*kept_teacher_, samples);
-  if (teacher_) targets = std::make_unique<LiveTargets>(teacher_->pass(inputs), request_.temperature);
-  const double loss = gather_language_loss(pass, targets.get(), {.loss = request_.loss, .all_positions = all},
-                                           inputs.at(0), predicting(text).to(device_));
+  if (teacher_)
+    targets = std::make_unique<LiveTargets>(teacher_->pass(inputs), request_.supervision.temperature);
+  const double loss =
+      gather_language_loss(pass, targets.get(), {.loss = request_.supervision.loss, .all_positions = all},
+                           inputs.at(0), predicting(text).to(device_));
   pass.backward();
   return loss;
 }

@@ -17,7 +17,7 @@ class TextObjective final : public Objective {
   TextObjective(const LanguageRequest& request, const LanguageHooks& hooks);
 
   std::int64_t count() const override { return sequences_.count(); }
-  std::int64_t tokens_of(std::int64_t) const override { return request_.length; }
+  std::int64_t tokens_of(std::int64_t) const override { return request_.samples.length; }
   std::vector<std::vector<at::Tensor>> inputs_of_first(std::int64_t most) const override;
   void prepare(const Samples& wanted) override;
   double measure_floats() override;

@@ -78,46 +78,74 @@ void declare(const Recovery& recovery, Declarations& fields) {
   fields.decides("adapter.type", graph::name_of(type));
 }
 
-void declare(const LanguageRequest& request, int all_threads, Declarations& fields) {
-  const auto& [network, text, drawn, valid, lines, valid_lines, first, recipe, start, start_by, recovery,
-               loss, teacher, has_floats, temperature, length, batch, at_once, recomputes, steps,
-               scales_alone, learn_adapters, block_wise, warm_up, schedule, rate, scale_rate, average,
-               most_gradient, seed, products, states, device, threads] = request;
-  fields.decides("network", checksum_of_floats(network));
+void declare(const LanguageSamples& samples, Declarations& fields) {
+  const auto& [text, drawn, valid, lines, valid_lines, first, length] = samples;
   fields.decides("text", checksum_of(text));
   fields.decides("drawn", drawn);
   fields.decides("valid", checksum_of(valid));
   fields.decides("lines", checksum(lines));
   fields.decides("valid_lines", checksum(valid_lines));
   fields.decides("first", first ? Json(*first) : Json());
-  fields.decides("recipe", to_yaml(recipe));
-  fields.decides("start", start ? Json(checksum_with_codes(*start)) : Json());
-  fields.decides("stages", start_by);
-  fields.decides("recovery", recovery.has_value());
-  if (recovery) declare(*recovery, fields);
+  fields.decides("length", length);
+}
+
+void declare(const LanguageStart& start, Declarations& fields) {
+  const auto& [network, by] = start;
+  fields.decides("start", network ? Json(checksum_with_codes(*network)) : Json());
+  fields.decides("stages", by);
+}
+
+void declare(const Supervision& supervision, Declarations& fields) {
+  const auto& [loss, teacher, has_floats, temperature] = supervision;
   fields.decides("loss", name_of(loss));
   declare(teacher, fields);
   fields.decides("has_floats", has_floats);
   fields.decides("temperature", temperature);
-  fields.decides("length", length);
+}
+
+void declare(const LanguageSteps& steps, Declarations& fields) {
+  const auto& [count, batch, at_once, recomputes, scales_alone, learn_adapters, seed] = steps;
+  fields.decides("steps", count);
   fields.decides("batch", batch);
   fields.decides("at_once", at_once);
   fields.does_not_matter("recomputes", recomputes);
-  fields.decides("steps", steps);
   fields.decides("scales_alone", scales_alone);
   fields.decides("learn_adapters", learn_adapters);
-  declare(block_wise, fields);
+  fields.decides("seed", seed);
+}
+
+void declare(const OptimizerOptions& optimizer, Declarations& fields) {
+  const auto& [warm_up, schedule, rate, scale_rate, average, most_gradient, states] = optimizer;
   fields.decides("warm_up", warm_up);
   fields.decides("schedule", name_of(schedule));
   fields.decides("rate", rate);
   fields.decides("scale_rate", scale_rate);
   fields.decides("average", average);
   fields.decides("most_gradient", most_gradient);
-  fields.decides("seed", seed);
-  fields.decides("products", name_of(products));
   fields.decides("optimizer_states", name_of(states));
+}
+
+void declare(const ComputeOptions& compute, int all_threads, Declarations& fields) {
+  const auto& [products, device, threads] = compute;
+  fields.decides("products", name_of(products));
   fields.decides("device", device);
   fields.decides("threads", threads > 0 ? threads : all_threads);
+}
+
+void declare(const LanguageRequest& request, int all_threads, Declarations& fields) {
+  const auto& [network, samples, recipe, start, recovery, supervision, block_wise, steps, optimizer,
+               compute] = request;
+  fields.decides("network", checksum_of_floats(network));
+  declare(samples, fields);
+  fields.decides("recipe", to_yaml(recipe));
+  declare(start, fields);
+  fields.decides("recovery", recovery.has_value());
+  if (recovery) declare(*recovery, fields);
+  declare(supervision, fields);
+  declare(block_wise, fields);
+  declare(steps, fields);
+  declare(optimizer, fields);
+  declare(compute, all_threads, fields);
 }
 
 }  // namespace

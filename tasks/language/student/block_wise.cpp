@@ -63,12 +63,12 @@ class LayerTraining {
   /// `part` in floats, and as its weights begin.
   LayerTraining(const LanguageRequest& request, const Graph& part, const Graph& start)
       : request_(request),
-        floats_(part, libtorch::device_named(request.device)),
+        floats_(part, libtorch::device_named(request.compute.device)),
         student_(start, request.recipe) {
-    if (request.start) student_.begin_with(request.start->quantized);
+    if (request.start.network) student_.begin_with(request.start.network->quantized);
     student_.calibrate({});
     if (request.block_wise.scales_alone) student_.fix_codes();
-    student_.to(libtorch::device_named(request.device));
+    student_.to(libtorch::device_named(request.compute.device));
   }
 
   /// What the part gives, its states first, without gradients: what later layers read is theirs to take as it
@@ -95,7 +95,7 @@ class LayerTraining {
     if (how.signs) rates.at(0) = 0;  // of weights
     SignedRounding rounding(how.signs ? student_.rounded_weights() : std::vector<qat::Network::Rounded>());
     const auto batches = static_cast<std::int64_t>(inputs.size()), steps = how.passes * batches;
-    Rounds rounds(batches, request_.seed + kOrderStream + static_cast<std::uint64_t>(layer));
+    Rounds rounds(batches, request_.steps.seed + kOrderStream + static_cast<std::uint64_t>(layer));
     student_.train();
     for (std::int64_t step = 0; step < steps; ++step) {
       check_interrupt();
@@ -104,14 +104,14 @@ class LayerTraining {
         parameters.options().set_lr(rates[group++] * cosine(step, steps));
       student_.advance(static_cast<double>(step) / static_cast<double>(steps));
       const auto batch = static_cast<std::size_t>(rounds.at(step));
-      const ShortProducts short_products(request_.products);
+      const ShortProducts short_products(request_.compute.products);
       const at::Tensor loss = relative_error(student_.forward(inputs[batch]).at(0), meant[batch]);
       if (!std::isfinite(loss.item<double>()))
         throw Error("the error of layer " + std::to_string(layer) + " is not finite in step " +
                     std::to_string(step + 1) + ": training diverged");
       optimizer.zero_grad();
       (loss + student_.penalty()).backward();
-      torch::nn::utils::clip_grad_norm_(student_.parameters(), request_.most_gradient);
+      torch::nn::utils::clip_grad_norm_(student_.parameters(), request_.optimizer.most_gradient);
       optimizer.step();
       rounding.step(cosine(step, steps) / static_cast<double>(steps));
     }
@@ -138,12 +138,12 @@ class LayerTraining {
 std::vector<PartValues::Named> decoder_batches(const LanguageRequest& request, const Sequences& sequences) {
   std::vector<PartValues::Named> batches;
   const std::int64_t count = std::min(request.block_wise.sequences, sequences.count());
-  for (std::int64_t begin = 0; begin < count; begin += request.batch) {
-    const std::int64_t batch = std::min(request.batch, count - begin);
+  for (std::int64_t begin = 0; begin < count; begin += request.steps.batch) {
+    const std::int64_t batch = std::min(request.steps.batch, count - begin);
     LanguageText text;
     for (std::int64_t i = begin; i < begin + batch; ++i) sequences.append(i, text);
     const std::vector<at::Tensor> inputs =
-        decoder_tensors(request.network, text, batch, libtorch::device_named(request.device));
+        decoder_tensors(request.network, text, batch, libtorch::device_named(request.compute.device));
     PartValues::Named& named = batches.emplace_back();
     for (std::size_t i = 0; i < inputs.size(); ++i) named[request.network.inputs[i]] = inputs[i];
   }
@@ -152,8 +152,8 @@ std::vector<PartValues::Named> decoder_batches(const LanguageRequest& request, c
 
 /// As the whole network begins (student.cpp).
 Graph trainable_start(const LanguageRequest& request) {
-  return StartAdapters(*request.start, request.learn_adapters)
-      .trainable(graph::fold_quantized(*request.start));
+  return StartAdapters(*request.start.network, request.steps.learn_adapters)
+      .trainable(graph::fold_quantized(*request.start.network));
 }
 
 }  // namespace
@@ -162,13 +162,13 @@ std::vector<LayerLine> train_block_wise(
     const LanguageRequest& request, const Sequences& sequences, qat::Network& network,
     const std::function<void(const LayerLine&, std::int64_t layers)>& layer_done) {
   // The whole network's codes follow from its weights: they stay where these and what codes are found by do.
-  if (request.block_wise.scales_alone && !request.start)
+  if (request.block_wise.scales_alone && !request.start.network)
     throw usage_error(
         "the stage block_wise learns scales alone of codes that were found before it: give "
         "--start, or a stage that rounds");
   const std::vector<PartValues::Named> batches = decoder_batches(request, sequences);
   PartValues floats(request.network, batches),
-      quantized(request.start ? trainable_start(request) : request.network, batches);
+      quantized(request.start.network ? trainable_start(request) : request.network, batches);
   std::vector<LayerLine> lines;
   for (std::size_t layer = 0; layer < floats.parts(); ++layer) {
     LayerTraining training(request, floats.graph(layer), quantized.graph(layer));

@@ -17,7 +17,7 @@ namespace crumb::tasks {
 namespace {
 
 const graph::Graph& beginning_of(const LanguageRequest& request) {
-  return request.start ? *request.start : request.network;
+  return request.start.network ? *request.start.network : request.network;
 }
 
 bool has_adapter(const graph::Graph& graph) { return !graph::adapter_names(graph).empty(); }
@@ -36,12 +36,12 @@ class QuantizedStudent final : public Student {
   QuantizedStudent(const LanguageRequest& request, bool learns_adapters)
       : adapters_(beginning_of(request), learns_adapters),
         network_(adapters_.trainable(graph::fold_quantized(beginning_of(request))), request.recipe),
-        cut_(cut(network_.graph_module(), request.network, request.recomputes)) {
-    if (request.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
+        cut_(cut(network_.graph_module(), request.network, request.steps.recomputes)) {
+    if (request.steps.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
       throw usage_error(
           "layers are computed again with activations in floats or with scales for tokens, found " +
           request.recipe.activations->to_string());
-    if (request.start) network_.begin_with(request.start->quantized);
+    if (request.start.network) network_.begin_with(request.start.network->quantized);
   }
 
   void start(const std::vector<std::vector<at::Tensor>>& samples) override { network_.calibrate(samples); }
@@ -49,8 +49,9 @@ class QuantizedStudent final : public Student {
   void fix_codes() override { network_.fix_codes(); }
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
       const LanguageRequest& request) const override {
-    return network_.parameter_groups(
-        {.learning_rate = request.rate, .weight_decay = 0, .scale_learning_rate = request.scale_rate});
+    return network_.parameter_groups({.learning_rate = request.optimizer.rate,
+                                      .weight_decay = 0,
+                                      .scale_learning_rate = request.optimizer.scale_rate});
   }
   void advance(double share) override { network_.advance(share); }
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool learns) override {
@@ -110,7 +111,7 @@ class AdaptedStudent final : public Student {
   void fix_codes() override {}  // they are
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
       const LanguageRequest& request) const override {
-    auto options = std::make_unique<torch::optim::AdamWOptions>(request.rate);
+    auto options = std::make_unique<torch::optim::AdamWOptions>(request.optimizer.rate);
     options->weight_decay(0);
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(network_->parameters(), std::move(options));
@@ -135,7 +136,7 @@ class AdaptedStudent final : public Student {
     network_ =
         std::make_unique<qat::AdaptedNetwork>(std::move(with_adapter), request_.recovery->options.name);
     cut_ = std::make_unique<std::optional<libtorch::CutNetwork>>(
-        cut(network_->module(), request_.recovery->base, request_.recomputes));
+        cut(network_->module(), request_.recovery->base, request_.steps.recomputes));
   }
 
   const LanguageRequest& request_;
@@ -147,14 +148,15 @@ class AdaptedStudent final : public Student {
 
 std::unique_ptr<Student> student_of(const LanguageRequest& request) {
   if (request.recovery) return std::make_unique<AdaptedStudent>(request);
-  return std::make_unique<QuantizedStudent>(request, request.learn_adapters);
+  return std::make_unique<QuantizedStudent>(request, request.steps.learn_adapters);
 }
 
 void check_student(const LanguageRequest& request) {
   if (request.recovery)
     student_of(request);
   else
-    const QuantizedStudent student(request, request.learn_adapters && has_adapter(beginning_of(request)));
+    const QuantizedStudent student(request,
+                                   request.steps.learn_adapters && has_adapter(beginning_of(request)));
 }
 
 }  // namespace crumb::tasks

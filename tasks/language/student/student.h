@@ -31,7 +31,7 @@ class Student {
   /// What is kept of it between runs.
   virtual torch::nn::Module& module() = 0;
 
-  /// Before steps of LanguageRequest::scales_alone, or load() of what was kept of them.
+  /// Before steps of LanguageRequest::steps.scales_alone, or load() of what was kept of them.
   virtual void fix_codes() = 0;
 
   /// For AdamW; without decay, which pulls weights to zero, where the coarsest grids have no code.

@@ -29,11 +29,11 @@ std::string name_of_sequence(std::int64_t sequence) {
 
 /// Returns facts of the float network only where it is there: else the file replaces it.
 std::map<std::string, std::string> facts_of(const LanguageRequest& request) {
-  std::map<std::string, std::string> facts{{"text", std::to_string(checksum_of(request.text))},
-                                           {"first", std::to_string(request.first.value_or(-1))},
-                                           {"length", std::to_string(request.length)},
-                                           {"temperature", std::to_string(request.temperature)}};
-  if (request.has_floats) facts["network"] = std::to_string(checksum_of_floats(request.network));
+  std::map<std::string, std::string> facts{{"text", std::to_string(checksum_of(request.samples.text))},
+                                           {"first", std::to_string(request.samples.first.value_or(-1))},
+                                           {"length", std::to_string(request.samples.length)},
+                                           {"temperature", std::to_string(request.supervision.temperature)}};
+  if (request.supervision.has_floats) facts["network"] = std::to_string(checksum_of_floats(request.network));
   return facts;
 }
 
@@ -42,11 +42,11 @@ at::Tensor predicted(const FloatDecoder& network, const LanguageRequest& request
   const torch::NoGradGuard no_gradients;
   const libtorch::CutPass pass = network.pass(decoder_tensors(request.network, text, 1, network.device()));
   std::vector<at::Tensor> parts;
-  for (std::int64_t begin = 0; begin < request.length; begin += kPositionsAtOnce) {
-    const std::int64_t count = std::min(kPositionsAtOnce, request.length - begin);
+  for (std::int64_t begin = 0; begin < request.samples.length; begin += kPositionsAtOnce) {
+    const std::int64_t count = std::min(kPositionsAtOnce, request.samples.length - begin);
     const at::Tensor logits = pass.behind(pass.states().narrow(1, begin, count)).squeeze(0);
-    const std::int64_t top = std::min<std::int64_t>(request.teacher.top, logits.size(-1));
-    const auto [values, tokens] = (logits / request.temperature).log_softmax(-1).topk(top, -1);
+    const std::int64_t top = std::min<std::int64_t>(request.supervision.teacher.top, logits.size(-1));
+    const auto [values, tokens] = (logits / request.supervision.temperature).log_softmax(-1).topk(top, -1);
     parts.push_back(at::stack({values, tokens.to(at::kFloat)}, 1));
   }
   return at::cat(parts).to(at::kCPU).contiguous();
@@ -57,8 +57,8 @@ at::Tensor predicted(const FloatDecoder& network, const LanguageRequest& request
 KeptTeacher::KeptTeacher(const LanguageRequest& request, const Sequences& sequences,
                          const std::vector<std::int64_t>& wanted, const FloatDecoder* network,
                          const std::function<void(std::int64_t, std::int64_t)>& done)
-    : length_(request.length), temperature_(request.temperature) {
-  const fs::path& path = request.teacher.file;
+    : length_(request.samples.length), temperature_(request.supervision.temperature) {
+  const fs::path& path = request.supervision.teacher.file;
   const std::map<std::string, std::string> facts = facts_of(request);
   std::error_code error;
   if (!fs::exists(path, error)) {
@@ -67,11 +67,12 @@ KeptTeacher::KeptTeacher(const LanguageRequest& request, const Sequences& sequen
           "there is no file " + quote_text(path.string()) +
           " of what the float network predicts, and no float network that makes it: give --baseline");
     std::vector<TensorDescription> tensors;
-    const auto top =
-        static_cast<std::uint64_t>(std::min<std::int64_t>(request.teacher.top, network->vocabulary()));
+    const auto top = static_cast<std::uint64_t>(
+        std::min<std::int64_t>(request.supervision.teacher.top, network->vocabulary()));
     for (const std::int64_t sequence : wanted)
-      tensors.push_back(
-          {name_of_sequence(sequence), DType::kF32, {static_cast<std::uint64_t>(request.length), 2, top}});
+      tensors.push_back({name_of_sequence(sequence),
+                         DType::kF32,
+                         {static_cast<std::uint64_t>(request.samples.length), 2, top}});
     SafetensorsWriter writer(path, std::move(tensors), facts);
     std::int64_t made = 0;
     for (const std::int64_t sequence : wanted) {

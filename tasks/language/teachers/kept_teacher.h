@@ -25,7 +25,7 @@ namespace crumb::tasks {
 class KeptTeacher {
  public:
   /// Opens the predictions for the sequences `wanted`, in ascending order. Where there is no file at
-  /// request.teacher.file, `network` makes it, atomically, and `done` is called after each sequence. Throws
+  /// request.supervision.teacher.file, `network` makes it, atomically, and `done` is called after each sequence. Throws
   /// Error on a damaged file. Throws usage Error on a file of another text, length, temperature or
   /// vocabulary, or without one of the sequences, and where there is no file and `network` is null.
   KeptTeacher(const LanguageRequest& request, const Sequences& sequences,
