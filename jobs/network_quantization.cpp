@@ -21,6 +21,8 @@
 #include "jobs/squared_gradients.h"
 #include "models/checkpoint_graph.h"
 #include "models/gemma_gains.h"
+#include "models/resized_config.h"
+#include "models/weight_source.h"
 #include "ptq/precision/fitting_specs.h"
 #include "ptq/rounding/affordable_samples.h"
 #include "runtime/session.h"
@@ -158,11 +160,36 @@ NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Reci
   if (!wish_.data.empty()) engine_ = &engine_for(source.graph, runtime_, wish_.device);
   wish_.plan.left_out = source.left_out;
   setting_.graph = graph::prepare(source.graph, recipe, engine_ ? engine_ : &runtime_);
-  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_, wish_.plan.left_out);
   setting_.threads = wish_.threads;
+  shrink();
+  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_, wish_.plan.left_out);
   take_plan(graph::plan_quantizers(setting_.graph, recipe_, wish_.plan));
   has_open_ = ptq::has_open_layers(setting_);
-  if (wish_.usual_rounding && !has_open_) recipe_.stages.clear();
+  if (wish_.usual_rounding && !has_open_) recipe_.stages.resize(shrinking_);
+}
+
+void NetworkQuantization::shrink() {
+  shrinking_ = count_shrinking(recipe_.stages);
+  if (shrinking_ == 0) return;
+  if (engine_) take_samples();
+  const auto end = recipe_.stages.begin() + static_cast<std::ptrdiff_t>(shrinking_);
+  stages_ = ptq::shrink({recipe_.stages.begin(), end}, setting_);
+  if (source_.checkpoint())
+    changed_files_ = models::resized_files(*models::weights_of(*source_.tensors), setting_.graph);
+}
+
+/// Returns the stages that follow those that shrink.
+std::vector<Stage> NetworkQuantization::planned_stages() const {
+  return {recipe_.stages.begin() + static_cast<std::ptrdiff_t>(shrinking_), recipe_.stages.end()};
+}
+
+/// Opens the samples for the network as it is now.
+void NetworkQuantization::take_samples() {
+  samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph, observer_);
+  setting_.engine = engine_;
+  setting_.samples = samples_->batches();
+  setting_.squared_gradients = squared_gradients_by(
+      samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
 }
 
 /// With what specs of schemes need to fit.
@@ -180,7 +207,8 @@ void NetworkQuantization::round_usually() {
   const ptq::AffordableSamples samples = ptq::affordable_samples(setting_, kUsualWork);
   const graph::Batches all = std::exchange(setting_.samples, samples.batches);
   setting_.is_lenient = true;
-  stages_ = ptq::run_stages(recipe_.stages, setting_);
+  std::vector<ptq::StageReport> reports = ptq::run_stages(planned_stages(), setting_);
+  std::ranges::move(reports, std::back_inserter(stages_));
   setting_.is_lenient = false;
   setting_.samples = all;
   if (samples.taken < samples.all)
@@ -191,10 +219,9 @@ void NetworkQuantization::round_usually() {
 
 void NetworkQuantization::calibrate() {
   if (wish_.data.empty()) refuse_without_data(setting_.plan, observer_);
-  if (!engine_ || samples_) return;
-  samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph, observer_);
-  setting_.engine = engine_;
-  setting_.samples = samples_->batches();
+  if (!engine_ || is_calibrated_) return;
+  is_calibrated_ = true;
+  take_samples();
   if (setting_.plan.needs_calibration())
     take_plan(graph::choose_by_samples(setting_.graph, recipe_, wish_.plan, *engine_, samples_->batches()));
 }
@@ -208,9 +235,6 @@ std::vector<graph::EdgeUse> NetworkQuantization::uses_of_edges() const {
 
 Graph NetworkQuantization::run(ptq::LayerStore* store) {
   calibrate();  // before stages, which ask where integers flow
-  if (engine_)
-    setting_.squared_gradients = squared_gradients_by(
-        samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
   setting_.store = store;
   if (wish_.memory > 0) setting_.memory = wish_.memory;
   setting_.rolls_back = wish_.rolls_back;
@@ -224,10 +248,12 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   };
   {
     const ProgressScope scope(observer_);
-    if (wish_.usual_rounding && !recipe_.stages.empty())
+    if (wish_.usual_rounding && recipe_.stages.size() > shrinking_) {
       round_usually();
-    else
-      stages_ = ptq::run_stages(recipe_.stages, setting_);
+    } else {
+      std::vector<ptq::StageReport> reports = ptq::run_stages(planned_stages(), setting_);
+      std::ranges::move(reports, std::back_inserter(stages_));
+    }
   }
   std::erase_if(stages_, [](const ptq::StageReport& stage) { return stage.stage == "rounding"; });
   setting_.progress = {};
@@ -254,14 +280,16 @@ std::optional<graph::GraphComparison> NetworkQuantization::compare(const Graph& 
 }
 
 void write_packed_network(const NetworkSource& source, const Graph& quantized, const Recipe& recipe,
-                          const fs::path& output) {
+                          const fs::path& output, const std::map<std::string, std::string>& changed) {
   const bool is_checkpoint = source.checkpoint() != nullptr;
+  std::map<std::string, std::string> files;
+  if (is_checkpoint) files = packed_files(*source.checkpoint(), recipe);
+  for (const auto& [path, text] : changed) files[path] = text;
   graph::write_crumb_graph(is_checkpoint ? models::with_weights_of_gains(quantized) : quantized, output,
                            {.zstd_level = recipe.zstd,
                             .layout = recipe.layout,
                             .as_checkpoint = is_checkpoint,
-                            .files = is_checkpoint ? packed_files(*source.checkpoint(), recipe)
-                                                   : std::map<std::string, std::string>()});
+                            .files = std::move(files)});
 }
 
 }  // namespace crumb::jobs

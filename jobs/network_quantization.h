@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -73,7 +74,9 @@ graph::PlanOptions plan_options_of(exporting::Profile profile, const Recipe& rec
 /// A source on its way to codes. The source and the observer must outlive it.
 class NetworkQuantization {
  public:
-  /// Prepares and plans; throws what graph::prepare and plan_quantizers throw.
+  /// Prepares, runs the stages that shrink, and plans what they leave; throws what graph::prepare,
+  /// ptq::shrink and plan_quantizers throw, and Error where a checkpoint's config.json cannot say the sizes
+  /// that are left.
   NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish,
                       Observer& observer);
   NetworkQuantization(const NetworkQuantization&) = delete;
@@ -104,17 +107,22 @@ class NetworkQuantization {
   const graph::Graph& prepared() const {
     return setting_.graph;
   }  ///< after run(): as stages left it, in floats
+  /// Files of the checkpoint, by path, that say something else of what stages made smaller.
+  const std::map<std::string, std::string>& changed_files() const { return changed_files_; }
   const graph::QuantPlan& plan() const { return setting_.plan; }
   const std::vector<ptq::StageReport>& stages() const { return stages_; }
   const std::vector<graph::BiasUse>& biases() const { return biases_; }  ///< after run(): of the plan's
 
-  /// What run() gave beside the float network, on the samples: on few of them where nothing but weights is
-  /// quantized. Nothing where there are none, and of a language model's weights, of which crumb perplexity
-  /// --baseline says more.
+  /// What run() gave beside the float network, as it was before stages made it smaller, on the samples: on
+  /// few of them where nothing but weights is quantized. Nothing where there are none, and of a language
+  /// model's weights, of which crumb perplexity --baseline says more.
   std::optional<graph::GraphComparison> compare(const graph::Graph& quantized) const;
 
  private:
+  void shrink();
+  void take_samples();
   void take_plan(graph::QuantPlan plan);
+  std::vector<Stage> planned_stages() const;
   void round_usually();
 
   const NetworkSource& source_;
@@ -125,14 +133,18 @@ class NetworkQuantization {
   const graph::Engine* engine_ = nullptr;  ///< that samples run on; null without
   ptq::Setting setting_;
   bool has_open_ = false;
+  std::size_t shrinking_ = 0;  ///< of the recipe's stages: the first ones
+  std::map<std::string, std::string> changed_files_;
   std::vector<std::string> padding_notes_;
   std::optional<CalibrationSamples> samples_;
+  bool is_calibrated_ = false;
   std::vector<ptq::StageReport> stages_;
   std::vector<graph::BiasUse> biases_;
 };
 
-/// Writes a packed file, which takes along what a checkpoint has beside tensors.
+/// Writes a packed file, which takes along what a checkpoint has beside tensors, but for the `changed` files.
 void write_packed_network(const NetworkSource& source, const graph::Graph& quantized, const Recipe& recipe,
-                          const std::filesystem::path& output);
+                          const std::filesystem::path& output,
+                          const std::map<std::string, std::string>& changed = {});
 
 }  // namespace crumb::jobs

@@ -69,8 +69,9 @@ NetworkSource open_source(const QuantizeRequest& request, Notes& notes) {
 }
 
 void write_output(const QuantizeRequest& request, const NetworkSource& source, const Graph& quantized,
-                  const Recipe& recipe, Notes& notes) {
-  if (is_packed(request.output)) return write_packed_network(source, quantized, recipe, request.output);
+                  const NetworkQuantization& network, Notes& notes) {
+  if (is_packed(request.output))
+    return write_packed_network(source, quantized, network.recipe(), request.output, network.changed_files());
   const exporting::WriteReport report = exporting::write(
       quantized, request.form, request.output,
       {.profile = request.profile, .opset = request.opset, .shapes = request.shapes, .files = {}});
@@ -110,7 +111,7 @@ void quantize_into(const QuantizeRequest& request, const NetworkSource& source, 
               ") they take gptq wherever a layer loses less: PaddleOCR's recogniser has 44 dB by it at "
               "W8A16, and 26 dB without");
   if (layer_files) layer_files->unlock();
-  write_output(request, source, quantized, network.recipe(), notes);
+  write_output(request, source, quantized, network, notes);
   if (layer_files) layer_files->finish();
   report.output_bytes = bytes_of_output(request.output);
   report.peak_bytes = peak_resident_bytes();
@@ -123,9 +124,9 @@ QuantizeReport quantize_network(const QuantizeRequest& request, Observer& observ
   refuse_training_fields(request.recipe);
   Recipe recipe = request.recipe;
   // Profiles of hardware keep the codes of rounding, which others can compute again.
-  const bool rounds_usually =
-      recipe.stages.empty() && !request.data.empty() && request.profile == Profile::kQonnx;
-  if (rounds_usually) recipe.stages = usual_rounding();
+  const bool rounds_usually = count_shrinking(recipe.stages) == recipe.stages.size() &&
+                              !request.data.empty() && request.profile == Profile::kQonnx;
+  if (rounds_usually) std::ranges::copy(usual_rounding(), std::back_inserter(recipe.stages));
   refuse_stage_fields(request, recipe, observer);
   Notes notes(observer);
   const NetworkSource source = open_source(request, notes);

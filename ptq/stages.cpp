@@ -33,7 +33,7 @@ namespace {
 
 struct Row {
   std::string_view name;
-  StageReport (*run)(const Stage&, Setting&);
+  RunStage run;
   bool on_samples = false;
   void (*check)(const Stage&, const Setting&) = nullptr;  ///< throws usage Error; null: all is well
   bool corrects = false;  ///< only improves the network's outputs: undone if they lose by it
@@ -62,6 +62,17 @@ constexpr Row kRows[] = {{"adaround", adaround, true, check_register},
                          {"smooth", smooth, true},
                          {"split", split}};
 
+std::vector<Row>& own_rows() {
+  static std::vector<Row> rows;
+  return rows;
+}
+
+const Row* find_row(std::string_view name) {
+  if (const Row* found = std::ranges::find(kRows, name, &Row::name); found != std::end(kRows)) return found;
+  const auto own = std::ranges::find(own_rows(), name, &Row::name);
+  return own == own_rows().end() ? nullptr : &*own;
+}
+
 /// Ranges of values in another float network: they have to be found anew.
 void forget_ranges(graph::QuantPlan& plan) {
   for (graph::PlannedEdge& edge : plan.edges)
@@ -70,8 +81,8 @@ void forget_ranges(graph::QuantPlan& plan) {
 
 /// Checks a stage before any runs: those before it may take hours.
 const Row& checked_row(const Stage& stage, const Setting& setting) {
-  const Row* found = std::ranges::find(kRows, stage.name, &Row::name);
-  if (found == std::end(kRows))
+  const Row* found = find_row(stage.name);
+  if (!found)
     throw usage_error("the stage " + quote_text(to_string(stage)) + " is for training (crumb train lm)");
   if (found->on_samples && (!setting.engine || !setting.samples))
     throw usage_error("the stage " + stage.name + " needs samples that run through the network: --data");
@@ -161,7 +172,34 @@ class JudgedStages {
 
 }  // namespace
 
+OwnStage::OwnStage(StageInfo info, RunStage run, bool on_samples)
+    : info_(std::move(info)), name_(stage_infos().back().name) {
+  own_rows().push_back({.name = name_, .run = run, .on_samples = on_samples});
+}
+
+OwnStage::~OwnStage() {
+  std::erase_if(own_rows(), [&](const Row& row) { return row.name == name_; });
+}
+
+std::vector<StageReport> shrink(const std::vector<Stage>& stages, Setting& setting) {
+  std::vector<const Row*> rows;
+  for (const Stage& stage : stages) rows.push_back(&checked_row(stage, setting));
+  std::vector<StageReport> reports;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const std::vector<std::string> inputs = setting.graph.inputs, outputs = setting.graph.outputs;
+    reports.push_back(rows[i]->run(stages[i], setting));
+    if (setting.graph.inputs != inputs || setting.graph.outputs != outputs)
+      throw Error("the stage " + quote_text(to_string(stages[i])) +
+                  " gave the network other inputs or outputs; what shrinks keeps them");
+  }
+  return reports;
+}
+
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting) {
+  for (const Stage& stage : stages)
+    if (stage.info().in_floats == InFloats::kShrinks)
+      throw usage_error("the stage " + quote_text(to_string(stage)) +
+                        " makes a smaller network, which crumb quantize alone does, before it plans");
   std::vector<const Row*> rows;
   for (const Stage& stage : stages) rows.push_back(&checked_row(stage, setting));
   std::vector<StageReport> reports;

@@ -98,18 +98,22 @@ std::string measured_as(const std::string& sensitivity) {
 
 namespace {
 
-/// Refuses stages that grow the network: a budget counts the network as it is.
-void refuse_growing_stages(const RecipeFlags& flags) {
+/// Refuses stages that change how large the network is: a budget counts the network as it is.
+void refuse_stages_that_resize(const RecipeFlags& flags) {
   Recipe recipe;
   RecipeFlags stages;
   stages.stages = flags.stages;
   apply_flags(stages, recipe);
-  for (const Stage& stage : recipe.stages)
+  for (const Stage& stage : recipe.stages) {
+    if (stage.info().in_floats == InFloats::kShrinks)
+      throw usage_error("--target counts the network as it is, and the stage " + stage.name +
+                        " makes it smaller: add it to the recipe that --target finds without it");
     if (stage.info().in_floats == InFloats::kGrows)
       throw usage_error(
           "--target counts the network as it is, and the stage " + stage.name +
           " adds numbers or products to it: leave it out, or add it to the recipe that --target "
           "finds without it");
+  }
 }
 
 }  // namespace
@@ -132,7 +136,7 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
                       " names; give one of the two (--set, --embeddings and --exclude may stand beside "
                       "--target)");
   }
-  refuse_growing_stages(recipe);
+  refuse_stages_that_resize(recipe);
   Wish wish;
   const Result<Target> target = parse_target(flags.target);
   if (!target.ok()) throw usage_error("--target: " + target.failure().message);

@@ -124,7 +124,7 @@ void SweptNetwork::fill(const SweepCell& cell, const fs::path& file, GridRow& ro
     const double bits = bits_a_weight(reports_of(network.prepared(), network.plan(), nullptr));
     if (bits > 0) row.bits = bits;
     row.note = notes_of(network);
-    write_packed_network(source_, quantized, cell.recipe, file);
+    write_packed_network(source_, quantized, cell.recipe, file, network.changed_files());
   }
   row.bytes = fs::file_size(file);
   if (request_.keep_files) row.file = file.filename().string();

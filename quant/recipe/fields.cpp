@@ -194,6 +194,7 @@ const Field<Recipe> kRecipeFields[] = {
      [](Recipe& recipe, const Values& values) {
        recipe.stages.clear();
        for (const std::string& value : values) recipe.stages.push_back(parse_stage(value));
+       count_shrinking(recipe.stages);  // refuses another order
      },
      [](const Recipe& recipe) {
        Values values;

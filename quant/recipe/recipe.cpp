@@ -74,6 +74,9 @@ void refuse_training_fields(const Recipe& recipe) {
 void refuse_stages(const Recipe& recipe) {
   if (recipe.stages.empty()) return;
   const Stage& first = recipe.stages[0];
+  if (first.info().in_floats == InFloats::kShrinks)
+    throw usage_error("the recipe has the stage " + quote_text(to_string(first)) +
+                      ", which is for crumb quantize alone");
   throw usage_error("the recipe has the stage " + quote_text(to_string(first)) + ", which is for " +
                     (first.info().trains ? "" : "crumb quantize, and for ") +
                     "training a language model or a sentence encoder (crumb train lm, crumb train embed)");

@@ -48,10 +48,10 @@ std::vector<StageOption> options_of_walks(StageOption damping, double sweeps) {
   return all;
 }
 
-const std::vector<StageInfo>& table() {
+std::vector<StageInfo>& table() {
   static const StageOption values = {"values", Kind::kSwitch, 0,
                                      "values between layers are as their quantizers make them"};
-  static const std::vector<StageInfo> kStages = {
+  static std::vector<StageInfo> stages = {
       {"block_wise",
        "each layer of a decoder learns by itself to give what the float one gives (EfficientQAT)",
        true,
@@ -183,7 +183,7 @@ const std::vector<StageInfo>& table() {
        false,
        {values}},
   };
-  return kStages;
+  return stages;
 }
 
 const StageInfo& stage_named(std::string_view name) {
@@ -252,6 +252,27 @@ std::string StageOption::text_of(double value) const {
 }
 
 std::span<const StageInfo> stage_infos() { return table(); }
+
+OwnStageInfo::OwnStageInfo(StageInfo info) : name_(info.name) {
+  if (std::ranges::find(table(), name_, &StageInfo::name) != table().end())
+    throw Error("there is a stage " + quote_text(name_) + " already");
+  table().push_back(std::move(info));
+}
+
+OwnStageInfo::~OwnStageInfo() {
+  std::erase_if(table(), [&](const StageInfo& info) { return info.name == name_; });
+}
+
+std::size_t count_shrinking(std::span<const Stage> stages) {
+  const auto shrinks = [](const Stage& stage) { return stage.info().in_floats == InFloats::kShrinks; };
+  const auto first = std::ranges::find_if_not(stages, shrinks),
+             late = std::find_if(first, stages.end(), shrinks);
+  if (late != stages.end())
+    throw usage_error("the stage " + quote_text(to_string(*late)) +
+                      " makes a smaller network, and stands behind " + quote_text(to_string(*first)) +
+                      ", which is for the network that is planned; put it first");
+  return static_cast<std::size_t>(first - stages.begin());
+}
 
 const StageInfo& Stage::info() const { return stage_named(name); }
 

@@ -42,6 +42,7 @@ enum class InFloats {
   kStays,
   kChanges,  ///< other numbers, so that codes differ from the checkpoint's own; the same network
   kGrows,    ///< other numbers and more of them, or more products
+  kShrinks,  ///< another network, without some channels, heads or experts: it is planned after this stage
 };
 
 struct StageInfo {
@@ -53,8 +54,22 @@ struct StageInfo {
   InFloats in_floats = InFloats::kStays;
 };
 
-/// All stages that there are.
+/// Returns all stages. Valid until an OwnStageInfo is made or ends.
 std::span<const StageInfo> stage_infos();
+
+/// A stage of a program's own, in the table for as long as this lives; ptq::OwnStage is that and what it does.
+/// Not to be made while another thread reads stages. Its texts must outlive it.
+class OwnStageInfo {
+ public:
+  /// Throws Error where there is a stage of that name.
+  explicit OwnStageInfo(StageInfo info);
+  ~OwnStageInfo();
+  OwnStageInfo(const OwnStageInfo&) = delete;
+  OwnStageInfo& operator=(const OwnStageInfo&) = delete;
+
+ private:
+  std::string_view name_;
+};
 
 /// How many ways to round the stage best knows; its option `trials` says how many of them are tried
 /// (ptq/rounding/best.h).
@@ -73,6 +88,10 @@ struct Stage {
 /// Throws Error(kUsage) for an unknown stage or option, naming the nearest, for a value outside its range,
 /// and for an option that is given twice.
 Stage parse_stage(std::string_view text);
+
+/// Returns how many of the stages shrink the network: the first ones do. Throws usage Error, which names it, where one comes
+/// behind a stage that is for the network as it is planned.
+std::size_t count_shrinking(std::span<const Stage> stages);
 
 /// Returns text that parse_stage reads to the same stage.
 std::string to_string(const Stage& stage);
