@@ -87,10 +87,10 @@ class OwnStage {
 /// changes names or number of the network's inputs or outputs.
 std::vector<StageReport> shrink(const std::vector<Stage>& stages, Setting& setting);
 
-/// Runs all stages in order; none of them shrinks. With `rolls_back`, undoes a stage after which the network's outputs lose more on
-/// the samples, except stages that guarantee accumulator widths. Throws usage Error, before any stage runs,
-/// where one is for training, lacks samples, or has options that exclude each other; Error where one finds
-/// nothing to do.
+/// Runs all stages in order; none of them shrinks. With `rolls_back`, undoes a stage after which the network's
+/// outputs lose more on the samples, except stages that guarantee accumulator widths. Throws usage Error,
+/// before any stage runs, where one is for training, lacks samples, or has options that exclude each other;
+/// Error where one finds nothing to do.
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting);
 
 }  // namespace crumb::ptq

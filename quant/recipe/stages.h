@@ -89,8 +89,8 @@ struct Stage {
 /// and for an option that is given twice.
 Stage parse_stage(std::string_view text);
 
-/// Returns how many of the stages shrink the network: the first ones do. Throws usage Error, which names it, where one comes
-/// behind a stage that is for the network as it is planned.
+/// Returns how many of the stages shrink the network: the first ones do. Throws usage Error, which names the
+/// stage, where one comes behind a stage that is for the network as it is planned.
 std::size_t count_shrinking(std::span<const Stage> stages);
 
 /// Returns text that parse_stage reads to the same stage.
