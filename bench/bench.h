@@ -16,6 +16,7 @@ struct Options {
   std::vector<int> threads = {1, 2}, batch = {1, 64};
   int repeats = 9;
   bool json = false, made = false;
+  bool cold = false, fast = false, tiles = false;
 };
 
 struct NamedShape {

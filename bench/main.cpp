@@ -3,7 +3,8 @@
 //   crumb-bench quantize   --spec int4:group=128 --shape 4096x4096 --threads 1,2 [--repeats 9] [--json]
 //   crumb-bench quantize   --shapes bench/shapes/minilm.txt
 //   crumb-bench dequantize, distortion (the same options)
-//   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 [--repeats 9] [--json]
+//   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2 [--tiles] [--fast] [--cold]
+//                          [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
 //   crumb-bench runtime    (the same options)
@@ -64,10 +65,17 @@ int main(int argc, char** argv) {
   add_threads(add_shaped(app, "distortion", "The error sums of a whole-file run, against copying",
                          distortion_bench, options),
               *options);
-  add_shaped(app, "multiply", "A packed matrix product against the float one", multiply_bench, options)
-      ->add_option("--batch", options->batch, "Numbers of vectors, as in 1,64")
+  CLI::App* multiply =
+      add_shaped(app, "multiply", "A packed matrix product against the float one and the machine's limits",
+                 multiply_bench, options);
+  add_threads(multiply, *options);
+  multiply->add_option("--batch", options->batch, "Numbers of vectors, as in 1,64")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
+  multiply->add_flag("--cold", options->cold,
+                     "Matrices that no cache has: 1 GB of copies, one after the other");
+  multiply->add_flag("--fast", options->fast, "By the promise fast");
+  multiply->add_flag("--tiles", options->tiles, "Codes in tiles");
   CLI::App* checkpoint =
       add(app, "checkpoint", "crumb quantize of a checkpoint, against reading and copying it",
           checkpoint_bench, options);

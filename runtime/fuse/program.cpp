@@ -12,7 +12,7 @@
 #include "runtime/lower/domain.h"
 #include "runtime/ops/code_scale.h"
 #include "runtime/ops/movement.h"
-#include "runtime/ops/scratch.h"
+#include "runtime/scratch.h"
 
 namespace crumb::runtime {
 namespace {

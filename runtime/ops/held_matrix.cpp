@@ -6,7 +6,7 @@
 #include "base/threads/parallel.h"
 #include "graph/sparse_products.h"
 #include "graph/strided_index.h"
-#include "runtime/ops/scratch.h"
+#include "runtime/scratch.h"
 
 namespace crumb::runtime {
 namespace {
@@ -72,6 +72,7 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
 
 void HeldMatrix::hold(const std::shared_ptr<const QuantizedTensor>& codes) {
   packed_ = rows_of(codes);
+  coded_ = exact::CodedMatrix::of(codes);
   if (codes->layout.matrices == 1) fast_ = FastMatrix::of(codes);
 }
 
@@ -101,6 +102,8 @@ void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, 
   product.columns = outputs_;
   product.terms = product.w_stride = terms_;
   if (fast_ && promise == Promise::kFast && fast_->multiply(product, threads)) return;
+  if (coded_ && exact::CodedMatrix::is_for(product.rows))
+    return coded_->multiply(product, at * outputs_, threads);
   if (packed_) return multiply_packed(product, at, threads);
   if (sparse_) return sparse_->multiply(product, threads);
   product.w = rows_.values<float>().data() + at * outputs_ * terms_;

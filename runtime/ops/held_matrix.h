@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quant/row_source.h"
+#include "runtime/exact/coded_matrix.h"
 #include "runtime/exact/products.h"
 #include "runtime/exact/sparse_rows.h"
 #include "runtime/fast/fast_matrix.h"
@@ -55,7 +56,8 @@ class HeldMatrix {
   Array rows_;                               ///< floats; undefined where they stay packed
   std::shared_ptr<const RowSource> packed_;  ///< null where they do not
   std::optional<exact::SparseRows> sparse_;
-  std::shared_ptr<const FastMatrix> fast_;  ///< of codes; null where their values are not for it
+  std::shared_ptr<const exact::CodedMatrix> coded_;  ///< of codes that few rows of x multiply as they are
+  std::shared_ptr<const FastMatrix> fast_;           ///< of codes; null where their values are not for it
 };
 
 /// Whether Gather decodes rows of these codes when they are asked for (ops/indexing.cpp).

@@ -8,7 +8,7 @@
 #include "runtime/ops/families.h"
 #include "runtime/ops/held_matrix.h"
 #include "runtime/ops/movement.h"
-#include "runtime/ops/scratch.h"
+#include "runtime/scratch.h"
 
 namespace crumb::runtime {
 namespace {

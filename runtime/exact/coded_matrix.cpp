@@ -1,0 +1,124 @@
+#include "runtime/exact/coded_matrix.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/threads/parallel.h"
+#include "runtime/exact/coded_products.h"
+#include "runtime/exact/coded_tiles.h"
+#include "runtime/scratch.h"
+
+namespace crumb::runtime::exact {
+namespace {
+
+constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
+constexpr std::size_t kRowsAtOnce = 16;                   // whose scales are decoded at a time
+
+/// Whether blocks of so many columns are whole vectors of codes.
+bool fits(const Encoding& encoding, std::size_t columns) {
+  const std::size_t step = encoding.codes == CodeLayout::kTiles ? kTileCols : kPartialSums;
+  return encoding.block_cols >= columns || encoding.block_cols % step == 0;
+}
+
+}  // namespace
+
+CodedMatrix::CodedMatrix(std::shared_ptr<const QuantizedTensor> tensor)
+    : tensor_(std::move(tensor)), decoder_(tensor_->unchecked_view()) {}
+
+bool CodedMatrix::is_for(std::size_t rows) { return rows > 0 && rows <= kFewRows; }
+
+std::shared_ptr<const CodedMatrix> CodedMatrix::of(const std::shared_ptr<const QuantizedTensor>& tensor) {
+  const Encoding& encoding = tensor->encoding;
+  const NumberFormat& number = *encoding.number;
+  if ((number.learned && tensor->layout.matrices > 1) || !fits(encoding, tensor->layout.matrix.cols))
+    return nullptr;
+  std::shared_ptr<const CodedMatrix> made(new CodedMatrix(tensor));
+  if (!takes_codes(number.bits, made->decoder_.grid().values.data())) return nullptr;
+  return made;
+}
+
+void CodedMatrix::multiply(const Products& products, std::size_t first, int threads) const {
+  tensor_->check_codes();
+  if (tensor_->encoding.codes == CodeLayout::kTiles) return multiply_tiles(products, first, threads);
+  multiply_rows(products, first, threads);
+}
+
+void CodedMatrix::multiply_rows(const Products& products, std::size_t first, int threads) const {
+  const QuantizedView view = tensor_->unchecked_view();
+  const EncodedLayout& layout = view.layout;
+  const std::size_t blocks = layout.blocks_per_row;
+  const bool has_zeros = view.encoding.zero != ZeroPoint::kNone;
+  const auto* const codes = reinterpret_cast<const std::uint8_t*>(view.codes.data());
+  CodedRows w{.end = codes + view.codes.size(),
+              .row_bytes = layout.row_bytes,
+              .bits = view.encoding.number->bits,
+              .values = decoder_.grid().values.data(),
+              .block = view.encoding.block_cols,
+              .adds_zeros = view.encoding.zero == ZeroPoint::kMinimum};
+  const std::size_t least = kSmallWork / std::max<std::size_t>(products.rows * products.terms, 1) + 1;
+  const std::size_t piece = (std::max(least, kRowsAtOnce) + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
+  parallel_for(products.columns, piece, threads, [&](std::size_t begin, std::size_t end) {
+    thread_local Scratch scratch;
+    float* const scales = scratch.of(2 * kRowsAtOnce * blocks);
+    float* const zeros = scales + kRowsAtOnce * blocks;
+    CodedRows part = w;
+    part.scales = scales;
+    part.zeros = has_zeros ? zeros : nullptr;
+    for (std::size_t n = begin; n < end; n += kRowsAtOnce) {
+      Products some = products;
+      some.columns = std::min(kRowsAtOnce, end - n);
+      some.y += n * products.y_column;
+      for (std::size_t i = 0; i < some.columns; ++i) {
+        const std::uint64_t block = layout.first_block(first + n + i);
+        decoder_.scales(block, {scales + i * blocks, blocks});
+        for (std::size_t b = 0; has_zeros && b < blocks; ++b)
+          zeros[i * blocks + b] = decoder_.zero_point(block + b);
+      }
+      part.codes = codes + (first + n) * layout.row_bytes;
+      multiply_codes(some, part);
+    }
+  });
+}
+
+void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, int threads) const {
+  const QuantizedView view = tensor_->unchecked_view();
+  const EncodedLayout& layout = view.layout;
+  const std::size_t blocks = layout.blocks_per_row;
+  const bool has_zeros = view.encoding.zero != ZeroPoint::kNone;
+  const auto* const codes = reinterpret_cast<const std::uint8_t*>(view.codes.data());
+  const CodedTiles w{.row_bytes = layout.row_bytes,
+                     .bits = view.encoding.number->bits,
+                     .values = decoder_.grid().values.data(),
+                     .block = view.encoding.block_cols,
+                     .adds_zeros = view.encoding.zero == ZeroPoint::kMinimum};
+  const std::size_t rows_of_tiles = (products.columns + kTileRows - 1) / kTileRows;
+  const std::size_t piece =
+      kSmallWork / std::max<std::size_t>(products.rows * products.terms * kTileRows, 1) + 1;
+  parallel_for(rows_of_tiles, piece, threads, [&](std::size_t begin, std::size_t end) {
+    thread_local Scratch scratch;
+    float* const scales = scratch.of((2 * kTileRows + 1) * blocks);
+    float* const zeros = scales + kTileRows * blocks;
+    float* const of_row = zeros + kTileRows * blocks;
+    CodedTiles part = w;
+    part.scales = scales;
+    part.zeros = has_zeros ? zeros : nullptr;
+    for (std::size_t tile = begin; tile < end; ++tile) {
+      const std::size_t n = tile * kTileRows;
+      Products some = products;
+      some.columns = std::min<std::size_t>(kTileRows, products.columns - n);
+      some.y += n * products.y_column;
+      for (std::size_t i = 0; i < kTileRows; ++i) {  // rows that are not there: as the last one
+        const std::uint64_t block = layout.first_block(first + n + std::min(i, some.columns - 1));
+        decoder_.scales(block, {of_row, blocks});
+        for (std::size_t b = 0; b < blocks; ++b) scales[b * kTileRows + i] = of_row[b];
+        for (std::size_t b = 0; has_zeros && b < blocks; ++b)
+          zeros[b * kTileRows + i] = decoder_.zero_point(block + b);
+      }
+      part.codes = codes + layout.tile_row(first + n) * layout.row_bytes;
+      exact::multiply_tiles(some, part);
+    }
+  });
+}
+
+}  // namespace crumb::runtime::exact

@@ -1,0 +1,36 @@
+// The products of coded_products.h where codes lie in tiles (formats/number/tiles.h): a vector has the codes of sixteen
+// outputs, each of whose partial sums is a lane of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/exact/products.h"
+
+namespace crumb::runtime::exact {
+
+/// What takes Products::w's place: `columns` outputs, sixteen in each row of tiles.
+struct CodedTiles {
+  const std::uint8_t* codes = nullptr;  ///< of tile (0, 0)
+  std::size_t row_bytes = 0;            ///< of a row of tiles
+  int bits = 0;
+  const float* values = nullptr;  ///< by code, 2^bits of them
+  std::size_t block = 0;          ///< terms that share a scale: a multiple of 32, or at least `terms`
+  const float* scales = nullptr;  ///< [rows of tiles, blocks in a row, 16]
+  const float* zeros = nullptr;   ///< the same; null where all are 0
+  bool adds_zeros = false;        ///< they are minima
+};
+
+/// products.y, on one thread. Preconditions: takes_codes, 1 <= products.rows <= kFewRows. What products says of w does not
+/// count.
+void multiply_tiles(const Products& products, const CodedTiles& w);
+
+/// By the definition; kept for ever. It takes codes of one to eight bits.
+void multiply_tiles_ref(const Products& products, const CodedTiles& w);
+
+/// Precondition: may_use(Isa::kAvx2). Codes of one to four bits, and integers of eight.
+void multiply_tiles_avx2(const Products& products, const CodedTiles& w);
+/// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and integers of eight.
+void multiply_tiles_avx512(const Products& products, const CodedTiles& w);
+
+}  // namespace crumb::runtime::exact

@@ -1,0 +1,211 @@
+// multiply_tiles() with AVX-512. The instruction set is named function by function, so that nothing inline of the standard
+// library is compiled for it.
+#include "runtime/exact/coded_products.h"
+#include "runtime/exact/coded_tiles.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define CRUMB_AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")))
+#define CRUMB_INLINE CRUMB_AVX512 inline __attribute__((always_inline))
+
+namespace crumb::runtime::exact {
+namespace {
+
+constexpr std::size_t kRows = 16, kCols = 32, kLine = 64;
+constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
+
+/// The line of a field of so many bits that has a column, shifted so that its field comes to bit `to`.
+CRUMB_INLINE __m512i field(const std::uint8_t* lines, int width, std::size_t column, int to) {
+  const std::size_t in_line = 32 / static_cast<std::size_t>(width);
+  const std::size_t of_line = column % in_line;
+  const int from = static_cast<int>(8 * (of_line % 4)) + width * static_cast<int>(of_line / 4);
+  const __m512i line = _mm512_loadu_si512(lines + column / in_line * kLine);
+  if (from >= to) return _mm512_maskz_srli_epi32(kAll, line, static_cast<unsigned>(from - to));
+  return _mm512_maskz_slli_epi32(kAll, line, static_cast<unsigned>(to - from));
+}
+
+/// The codes of a column of a tile in the low bits of lanes; above them there may be anything.
+template <int Bits>
+CRUMB_INLINE __m512i codes_of(const std::uint8_t* tile, std::size_t column) {
+  constexpr int kWide = Bits >= 4 ? 4 : Bits >= 2 ? 2 : 1;  // the first field
+  const __m512i low = field(tile, kWide, column, 0);
+  if constexpr (Bits == kWide) return low;
+  const __m512i high = field(tile + kLine * kWide, Bits - kWide, column, kWide);
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi32((1 << kWide) - 1), low, high,
+                                   0xCA);  // of which, which bits
+}
+
+/// Codes of up to six bits, by tables.
+template <int Bits>
+struct Narrow {
+  static constexpr int kParts = Bits <= 4 ? 1 : 1 << (Bits - 4);
+  __m512 table[kParts];
+
+  CRUMB_INLINE explicit Narrow(const float* values) {
+    alignas(
+        64) float all[16 * kParts];  // narrow ones again and again: the bits above a code are of other codes
+    for (int i = 0; i < 16 * kParts; ++i) all[i] = values[i & ((1 << Bits) - 1)];
+    for (int i = 0; i < kParts; ++i) table[i] = _mm512_load_ps(all + 16 * i);
+  }
+  CRUMB_INLINE __m512 values(const std::uint8_t* tile, std::size_t column) const {
+    const __m512i codes = codes_of<Bits>(tile, column);
+    if constexpr (Bits <= 4) {
+      return _mm512_maskz_permutexvar_ps(kAll, codes, table[0]);
+    } else if constexpr (Bits == 5) {
+      return _mm512_permutex2var_ps(table[0], codes, table[1]);
+    } else {
+      const __mmask16 upper = _mm512_test_epi32_mask(codes, _mm512_set1_epi32(32));
+      return _mm512_mask_mov_ps(_mm512_permutex2var_ps(table[0], codes, table[1]), upper,
+                                _mm512_permutex2var_ps(table[2], codes, table[3]));
+    }
+  }
+  static constexpr std::size_t kTile = kLine * Bits;
+};
+
+/// Integers of eight bits, by conversion.
+template <bool Signed>
+struct Bytes {
+  __m512 offset;
+
+  CRUMB_INLINE explicit Bytes(const float* values) : offset(_mm512_set1_ps(byte_values(values).offset)) {}
+  CRUMB_INLINE __m512 values(const std::uint8_t* tile, std::size_t column) const {
+    const __m512i line = _mm512_loadu_si512(tile + column / 4 * kLine);
+    const __m512i top = _mm512_maskz_slli_epi32(kAll, line, static_cast<unsigned>(24 - 8 * (column % 4)));
+    const __m512i code =
+        Signed ? _mm512_maskz_srai_epi32(kAll, top, 24) : _mm512_maskz_srli_epi32(kAll, top, 24);
+    return _mm512_add_ps(_mm512_maskz_cvtepi32_ps(kAll, code), offset);
+  }
+  static constexpr std::size_t kTile = kLine * 8;
+};
+
+/// kNone, kSubtracted or kAdded: what zero points do.
+enum class Zeros { kNone, kSubtracted, kAdded };
+
+template <Zeros Kind>
+CRUMB_INLINE __m512 scaled(__m512 values, __m512 scale, __m512 zero) {
+  if constexpr (Kind == Zeros::kSubtracted) return _mm512_mul_ps(_mm512_sub_ps(values, zero), scale);
+  const __m512 product = _mm512_mul_ps(values, scale);
+  return Kind == Zeros::kAdded ? _mm512_add_ps(product, zero) : product;
+}
+
+/// Partial sums [First, First + Sums) of sixteen outputs, over all terms, to sums[m][i], for M rows of x.
+template <class Codes, Zeros Kind, std::size_t M, std::size_t Sums>
+CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
+                               std::size_t first, float (*made)[kPartialSums][kRows]) {
+  const std::size_t blocks = (p.terms + w.block - 1) / w.block;
+  const float* scales = w.scales + row * blocks * kRows;
+  const float* zeros = Kind == Zeros::kNone ? nullptr : w.zeros + row * blocks * kRows;
+  const std::uint8_t* tile = w.codes + row * w.row_bytes;
+  __m512 sums[M][Sums];
+  for (auto& of_row : sums)
+    for (__m512& sum : of_row) sum = _mm512_setzero_ps();
+  for (std::size_t b = 0, k = 0; b < blocks; ++b, scales += kRows) {
+    const __m512 scale = _mm512_loadu_ps(scales);
+    const __m512 zero = Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_loadu_ps(zeros + b * kRows);
+    const std::size_t end = p.terms - k < w.block ? p.terms : k + w.block;
+    for (; k + kCols <= end; k += kCols, tile += Codes::kTile) {
+      _mm_prefetch(reinterpret_cast<const char*>(tile + 1024), _MM_HINT_T0);
+      if constexpr (Codes::kTile > kLine)
+        _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + kLine), _MM_HINT_T0);
+      if constexpr (Codes::kTile > 2 * kLine) {
+        _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + 2 * kLine), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + 3 * kLine), _MM_HINT_T0);
+      }
+#pragma GCC unroll 2
+      for (std::size_t half = 0; half < 2; ++half) {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Sums; ++i) {
+          const std::size_t column = half * kPartialSums + first + i;
+          const __m512 values = scaled<Kind>(codes.values(tile, column), scale, zero);
+          for (std::size_t m = 0; m < M; ++m)
+            sums[m][i] =
+                _mm512_fmadd_ps(_mm512_set1_ps(p.x[m * p.x_stride + k + column]), values, sums[m][i]);
+        }
+      }
+    }
+    if (k == end) continue;
+    for (std::size_t half = 0; half < 2; ++half) {  // the last tile
+#pragma GCC unroll 16
+      for (std::size_t i = 0; i < Sums; ++i) {
+        const std::size_t column = half * kPartialSums + first + i;
+        if (k + column >= end) continue;
+        const __m512 values = scaled<Kind>(codes.values(tile, column), scale, zero);
+        for (std::size_t m = 0; m < M; ++m)
+          sums[m][i] = _mm512_fmadd_ps(_mm512_set1_ps(p.x[m * p.x_stride + k + column]), values, sums[m][i]);
+      }
+    }
+    k = end;
+  }
+  for (std::size_t m = 0; m < M; ++m)
+    for (std::size_t i = 0; i < Sums; ++i) _mm512_storeu_ps(made[m][first + i], sums[m][i]);
+}
+
+template <class Codes, Zeros Kind, std::size_t M>
+CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
+  constexpr std::size_t kSums = kPartialSums / M;
+  const Codes codes(w.values);
+  alignas(64) float made[M][kPartialSums][kRows];
+  for (std::size_t n = 0; n < p.columns; n += kRows) {
+    for (std::size_t first = 0; first < kPartialSums; first += kSums)
+      partial_sums<Codes, Kind, M, kSums>(p, w, codes, n / kRows, first, made);
+    const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
+    for (std::size_t m = 0; m < M; ++m) {
+      for (std::size_t half = kPartialSums / 2; half > 0; half /= 2) {  // as fold() does
+        for (std::size_t i = 0; i < half; ++i)
+          _mm512_store_ps(made[m][i],
+                          _mm512_add_ps(_mm512_load_ps(made[m][i]), _mm512_load_ps(made[m][i + half])));
+      }
+      for (std::size_t i = 0; i < count; ++i) p.y[m * p.y_row + (n + i) * p.y_column] = made[m][0][i];
+    }
+  }
+}
+
+template <class Codes, Zeros Kind>
+void some_rows(const Products& p, const CodedTiles& w) {
+  static_assert(kFewRows == 4);
+  if (p.rows == 1) return all_rows<Codes, Kind, 1>(p, w);
+  if (p.rows == 2) return all_rows<Codes, Kind, 2>(p, w);
+  if (p.rows == 4) return all_rows<Codes, Kind, 4>(p, w);
+  Products two = p, one = p;
+  two.rows = 2;
+  one.rows = 1;
+  one.x += 2 * p.x_stride;
+  one.y += 2 * p.y_row;
+  all_rows<Codes, Kind, 2>(two, w);
+  all_rows<Codes, Kind, 1>(one, w);
+}
+
+template <class Codes>
+void by_zeros(const Products& p, const CodedTiles& w) {
+  if (!w.zeros) return some_rows<Codes, Zeros::kNone>(p, w);
+  if (w.adds_zeros) return some_rows<Codes, Zeros::kAdded>(p, w);
+  some_rows<Codes, Zeros::kSubtracted>(p, w);
+}
+
+}  // namespace
+
+void multiply_tiles_avx512(const Products& p, const CodedTiles& w) {
+  if (p.terms == 0) return multiply_tiles_ref(p, w);
+  switch (w.bits) {
+    case 1: return by_zeros<Narrow<1>>(p, w);
+    case 2: return by_zeros<Narrow<2>>(p, w);
+    case 3: return by_zeros<Narrow<3>>(p, w);
+    case 4: return by_zeros<Narrow<4>>(p, w);
+    case 5: return by_zeros<Narrow<5>>(p, w);
+    case 6: return by_zeros<Narrow<6>>(p, w);
+    default: break;
+  }
+  if (byte_values(w.values).is_signed) return by_zeros<Bytes<true>>(p, w);
+  by_zeros<Bytes<false>>(p, w);
+}
+
+}  // namespace crumb::runtime::exact
+
+#else
+
+namespace crumb::runtime::exact {
+void multiply_tiles_avx512(const Products& products, const CodedTiles& w) { multiply_tiles_ref(products, w); }
+}  // namespace crumb::runtime::exact
+
+#endif
