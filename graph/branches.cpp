@@ -12,10 +12,10 @@ constexpr std::string_view kBaseSuffix = ".base";
 
 }  // namespace
 
-std::string add_node(Graph& graph, const std::string& op, const std::string& wish,
+std::string add_node(Graph& graph, const std::string& op, const std::string& requested,
                      std::vector<std::string> inputs, std::map<std::string, Attribute> attributes) {
-  const std::string value = add_value(graph, wish, {.type = ElementType::kFloat, .shape = {}});
-  graph.nodes.push_back({.name = graph.unused_node_name(wish),
+  const std::string value = add_value(graph, requested, {.type = ElementType::kFloat, .shape = {}});
+  graph.nodes.push_back({.name = graph.unused_node_name(requested),
                          .op = op,
                          .version = graph.opset(),
                          .inputs = std::move(inputs),

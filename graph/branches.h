@@ -13,7 +13,7 @@ namespace crumb::graph {
 
 /// Adds a node whose only output is a float value. Returns that value's name: `wish`, or `wish` with a suffix
 /// if it is taken.
-std::string add_node(Graph& graph, const std::string& op, const std::string& wish,
+std::string add_node(Graph& graph, const std::string& op, const std::string& requested,
                      std::vector<std::string> inputs, std::map<std::string, Attribute> attributes = {});
 
 /// A branch of a product. Nodes are named by their first outputs.

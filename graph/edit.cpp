@@ -36,8 +36,8 @@ void rename_values(Graph& graph, const std::map<std::string, std::string>& names
   rename_keys(graph.values);
 }
 
-std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor) {
-  const std::string name = add_value(graph, wish, value_of(tensor));
+std::string add_constant(Graph& graph, const std::string& requested, Tensor tensor) {
+  const std::string name = add_value(graph, requested, value_of(tensor));
   graph.initializers.emplace(name, std::move(tensor));
   return name;
 }
@@ -51,8 +51,8 @@ void set_codes(Graph& graph, const std::string& name, QuantizedConstant codes) {
   graph.quantized.insert_or_assign(name, std::move(codes));
 }
 
-std::string add_value(Graph& graph, const std::string& wish, const Value& known) {
-  std::string name = graph.unused_value_name(wish);
+std::string add_value(Graph& graph, const std::string& requested, const Value& known) {
+  std::string name = graph.unused_value_name(requested);
   graph.values[name] = known;
   return name;
 }

@@ -19,14 +19,14 @@ void rename_values(Graph& graph, const std::map<std::string, std::string>& names
 
 /// Adds an initializer and the type and shape of its value. Returns its name: `wish`, or `wish` with a suffix
 /// if it is taken.
-std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor);
+std::string add_constant(Graph& graph, const std::string& requested, Tensor tensor);
 
 /// Replaces a constant by one that is kept as codes, or adds that. Sets the type and shape of its value, too.
 void set_codes(Graph& graph, const std::string& name, QuantizedConstant codes);
 
 /// Adds a value of this type and shape between two nodes. Returns its name: `wish`, or `wish` with a suffix
 /// if it is taken.
-std::string add_value(Graph& graph, const std::string& wish, const Value& known);
+std::string add_value(Graph& graph, const std::string& requested, const Value& known);
 
 /// Removes a node whose first output equals its input `kept`; its consumers take that input instead. Where
 /// the output is one of the graph's, the value in front of the node gets its name. Returns false and changes

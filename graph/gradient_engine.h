@@ -26,7 +26,7 @@ enum class SampleLoss {
   kSigns,
 };
 
-struct GradientWish {
+struct GradientRequest {
   std::set<std::string> constants;  ///< floating initializers
   SampleLoss loss = SampleLoss::kSigns;
   std::size_t draws = 1;       ///< of signs, per sample
@@ -46,7 +46,7 @@ class GradientEngine {
   /// requested element, and what a batch's backward pass holds. Throws Error, which names the cause, where an
   /// operator is not supported, a batch does not fit the loss, or gradients are inf or NaN.
   virtual SquaredGradients squared_gradients(Graph graph, const Batches& batches,
-                                             const GradientWish& wish) const = 0;
+                                             const GradientRequest& requested) const = 0;
 };
 
 }  // namespace crumb::graph

@@ -33,9 +33,9 @@ const T* held(const Node& node, const char* name) {
 }
 
 template <class Taken>
-std::string first_free(const std::string& wish, const Taken& taken) {
-  std::string name = wish;
-  for (int i = 1; taken(name); ++i) name = wish + "_" + std::to_string(i);
+std::string first_free(const std::string& requested, const Taken& taken) {
+  std::string name = requested;
+  for (int i = 1; taken(name); ++i) name = requested + "_" + std::to_string(i);
   return name;
 }
 
@@ -127,8 +127,8 @@ std::int64_t Graph::opset(std::string_view domain) const {
   return found == opsets.end() ? 1 : found->second;
 }
 
-std::string Graph::unused_value_name(const std::string& wish) const {
-  return first_free(wish, [&](const std::string& value) {
+std::string Graph::unused_value_name(const std::string& requested) const {
+  return first_free(requested, [&](const std::string& value) {
     if (initializers.contains(value) || quantized.contains(value) || values.contains(value)) return true;
     if (std::ranges::find(inputs, value) != inputs.end()) return true;
     return std::ranges::any_of(nodes, [&](const Node& node) {
@@ -137,8 +137,8 @@ std::string Graph::unused_value_name(const std::string& wish) const {
   });
 }
 
-std::string Graph::unused_node_name(const std::string& wish) const {
-  return first_free(wish, [&](const std::string& taken) {
+std::string Graph::unused_node_name(const std::string& requested) const {
+  return first_free(requested, [&](const std::string& taken) {
     return std::ranges::find(nodes, taken, &Node::name) != nodes.end();
   });
 }

@@ -136,8 +136,8 @@ struct Graph {
   std::int64_t opset(std::string_view domain = kOnnxDomain) const;  ///< 1 where the graph does not import it
 
   /// Returns a name that no value or node has yet: `wish`, or `wish_1`, `wish_2`, ...
-  std::string unused_value_name(const std::string& wish) const;
-  std::string unused_node_name(const std::string& wish) const;
+  std::string unused_value_name(const std::string& requested) const;
+  std::string unused_node_name(const std::string& requested) const;
 };
 
 /// Which node produces and which nodes consume each value. Holds indices into graph.nodes, which are invalid

@@ -76,12 +76,13 @@ std::vector<Branch> add_sparse(Graph& graph, const std::vector<LinearProduct>& p
   }
   const std::string stem = module + ".outliers";
   const auto cast = [&](std::string_view name, const Tensor& tensor, ElementType to,
-                        const std::string& wish) {
-    return add_node(graph, "Cast", wish, {add_constant(graph, module + std::string(name), tensor)},
+                        const std::string& requested) {
+    return add_node(graph, "Cast", requested, {add_constant(graph, module + std::string(name), tensor)},
                     {{"to", std::int64_t{onnx_number(to)}}});
   };
-  const auto sizes = [&](const std::string& wish, const std::vector<std::int64_t>& values) {
-    return add_constant(graph, stem + wish, Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
+  const auto sizes = [&](const std::string& requested, const std::vector<std::int64_t>& values) {
+    return add_constant(graph, stem + requested,
+                        Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
   };
   const std::string steps =
       cast(kGaps, halves(ElementType::kUint16, gaps), ElementType::kInt64, stem + ".steps");

@@ -110,11 +110,11 @@ KeptResult kept_of(const Node& node, std::span<const std::int64_t> input,
   const std::size_t axes = kernel.size();
   const Sizes pads = sizes_attribute(node, "pads", 2 * axes, 0);
   const std::string automatic = automatic_padding(node);
-  Sizes wished = node.ints_or("output_shape", {});
-  if (wished.size() == axes + 2) wished.erase(wished.begin(), wished.begin() + 2);
-  if (!wished.empty() && wished.size() != axes) {
-    fail(node,
-         "output_shape has " + std::to_string(wished.size()) + " entries, expected " + std::to_string(axes));
+  Sizes requested = node.ints_or("output_shape", {});
+  if (requested.size() == axes + 2) requested.erase(requested.begin(), requested.begin() + 2);
+  if (!requested.empty() && requested.size() != axes) {
+    fail(node, "output_shape has " + std::to_string(requested.size()) + " entries, expected " +
+                   std::to_string(axes));
   }
   KeptResult kept;
   kept.extra = sizes_attribute(node, "output_padding", axes, 0);
@@ -123,8 +123,8 @@ KeptResult kept_of(const Node& node, std::span<const std::int64_t> input,
     const std::int64_t full = strides[i] * (size - 1) + (kernel[i] - 1) * dilations[i] + 1;
     std::int64_t begin = automatic == "VALID" ? 0 : pads[i];
     std::int64_t output = full + kept.extra[i] - (automatic == "VALID" ? 0 : pads[i] + pads[axes + i]);
-    if (!wished.empty() || automatic.starts_with("SAME")) {
-      output = wished.empty() ? size * strides[i] : wished[i];
+    if (!requested.empty() || automatic.starts_with("SAME")) {
+      output = requested.empty() ? size * strides[i] : requested[i];
       const std::int64_t total = std::max<std::int64_t>(0, full + kept.extra[i] - output);
       begin = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
     }

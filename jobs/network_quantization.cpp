@@ -154,18 +154,23 @@ bool quantizes_activations(const Recipe& recipe) {
 
 std::vector<Stage> usual_rounding() { return {parse_stage("gptq:few=0.5")}; }
 
-NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish,
-                                         Observer& observer)
-    : source_(source), recipe_(recipe), wish_(std::move(wish)), observer_(observer), runtime_(wish_.threads) {
-  if (!wish_.data.empty()) engine_ = &engine_for(source.graph, runtime_, wish_.device);
-  wish_.plan.left_out = source.left_out;
+NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe,
+                                         NetworkOptions requested, Observer& observer)
+    : source_(source),
+      recipe_(recipe),
+      requested_(std::move(requested)),
+      observer_(observer),
+      runtime_(requested_.threads) {
+  if (!requested_.data.empty()) engine_ = &engine_for(source.graph, runtime_, requested_.device);
+  requested_.plan.left_out = source.left_out;
   setting_.graph = graph::prepare(source.graph, recipe, engine_ ? engine_ : &runtime_);
-  setting_.threads = wish_.threads;
+  setting_.threads = requested_.threads;
   shrink();
-  if (wish_.pads_groups) padding_notes_ = ptq::pad_groups(setting_.graph, recipe_, wish_.plan.left_out);
-  take_plan(graph::plan_quantizers(setting_.graph, recipe_, wish_.plan));
+  if (requested_.pads_groups)
+    padding_notes_ = ptq::pad_groups(setting_.graph, recipe_, requested_.plan.left_out);
+  take_plan(graph::plan_quantizers(setting_.graph, recipe_, requested_.plan));
   has_open_ = ptq::has_open_layers(setting_);
-  if (wish_.usual_rounding && !has_open_) recipe_.stages.resize(shrinking_);
+  if (requested_.usual_rounding && !has_open_) recipe_.stages.resize(shrinking_);
 }
 
 void NetworkQuantization::shrink() {
@@ -185,18 +190,19 @@ std::vector<Stage> NetworkQuantization::planned_stages() const {
 
 /// Opens the samples for the network as it is now.
 void NetworkQuantization::take_samples() {
-  samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph, observer_);
+  samples_.emplace(requested_.data, requested_.tokens, source_.tensors.get(), source_.graph, setting_.graph,
+                   observer_);
   setting_.engine = engine_;
   setting_.samples = samples_->batches();
   setting_.squared_gradients = squared_gradients_by(
-      samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
+      samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, requested_.device);
 }
 
 /// With what specs of schemes need to fit.
 void NetworkQuantization::take_plan(graph::QuantPlan plan) {
   setting_.plan = std::move(plan);
   std::ranges::copy(padding_notes_, std::back_inserter(setting_.plan.notes));
-  if (!wish_.shares_scales) return;
+  if (!requested_.shares_scales) return;
   std::vector<std::string> notes = ptq::share_costly_scales(setting_.graph, setting_.plan);
   std::ranges::move(notes, std::back_inserter(setting_.plan.notes));
 }
@@ -218,12 +224,13 @@ void NetworkQuantization::round_usually() {
 }
 
 void NetworkQuantization::calibrate() {
-  if (wish_.data.empty()) refuse_without_data(setting_.plan, observer_);
+  if (requested_.data.empty()) refuse_without_data(setting_.plan, observer_);
   if (!engine_ || is_calibrated_) return;
   is_calibrated_ = true;
   take_samples();
   if (setting_.plan.needs_calibration())
-    take_plan(graph::choose_by_samples(setting_.graph, recipe_, wish_.plan, *engine_, samples_->batches()));
+    take_plan(
+        graph::choose_by_samples(setting_.graph, recipe_, requested_.plan, *engine_, samples_->batches()));
 }
 
 std::vector<graph::EdgeUse> NetworkQuantization::uses_of_edges() const {
@@ -236,8 +243,8 @@ std::vector<graph::EdgeUse> NetworkQuantization::uses_of_edges() const {
 Graph NetworkQuantization::run(ptq::LayerStore* store) {
   calibrate();  // before stages, which ask where integers flow
   setting_.store = store;
-  if (wish_.memory > 0) setting_.memory = wish_.memory;
-  setting_.rolls_back = wish_.rolls_back;
+  if (requested_.memory > 0) setting_.memory = requested_.memory;
+  setting_.rolls_back = requested_.rolls_back;
   std::size_t first = 0, last = 0;
   bool has_begun = false;
   setting_.progress = [&](std::size_t done, std::size_t all) {
@@ -248,7 +255,7 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   };
   {
     const ProgressScope scope(observer_);
-    if (wish_.usual_rounding && recipe_.stages.size() > shrinking_) {
+    if (requested_.usual_rounding && recipe_.stages.size() > shrinking_) {
       round_usually();
     } else {
       std::vector<ptq::StageReport> reports = ptq::run_stages(planned_stages(), setting_);
@@ -261,7 +268,7 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
     for (graph::PlannedEdge& edge : setting_.plan.edges) edge.cost.reset();
     graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
   }
-  return graph::apply(setting_.graph, setting_.plan, {.threads = wish_.threads, .biases = &biases_});
+  return graph::apply(setting_.graph, setting_.plan, {.threads = requested_.threads, .biases = &biases_});
 }
 
 void NetworkQuantization::measure_costs() {

@@ -54,7 +54,7 @@ bool quantizes_activations(const Recipe& recipe);
 /// less than rounding.
 std::vector<Stage> usual_rounding();
 
-struct NetworkWish {
+struct NetworkOptions {
   std::vector<std::string> data;  ///< samples; none: weights are rounded, and stages go without
   std::size_t tokens = 0;         ///< of text; 0: all
   std::string device;             ///< where samples run; "": the cpu
@@ -77,7 +77,7 @@ class NetworkQuantization {
   /// Prepares, runs the stages that shrink, and plans what they leave; throws what graph::prepare,
   /// ptq::shrink and plan_quantizers throw, and Error where a checkpoint's config.json cannot say the sizes
   /// that are left.
-  NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish,
+  NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkOptions requested,
                       Observer& observer);
   NetworkQuantization(const NetworkQuantization&) = delete;
   NetworkQuantization& operator=(const NetworkQuantization&) = delete;
@@ -127,7 +127,7 @@ class NetworkQuantization {
 
   const NetworkSource& source_;
   Recipe recipe_;
-  NetworkWish wish_;
+  NetworkOptions requested_;
   Observer& observer_;
   runtime::Engine runtime_;
   const graph::Engine* engine_ = nullptr;  ///< that samples run on; null without

@@ -173,7 +173,7 @@ RecoverReport recover(const RecoverRequest& request, Observer& observer) {
       .folder = request.output};
   take_training(request.how, run.request, observer);
   if (run.request.supervision.has_floats)
-    refuse_turned_states(stages_that_made(files, quote_text(request.input)), run.request, observer);
+    refuse_rotated_states(stages_that_made(files, quote_text(request.input)), run.request, observer);
   read_training_texts(
       request.how, {.data = request.data, .valid = request.valid, .folder = request.output},
       [&](std::string_view path) { return weights->file(path); }, run.request, observer);

@@ -13,7 +13,7 @@
 
 #include "eval/perplexity.h"
 #include "graph/not_finite.h"
-#include "jobs/model_wishes.h"
+#include "jobs/model_options.h"
 #include "jobs/observer.h"
 
 namespace crumb::jobs {
@@ -22,7 +22,7 @@ struct ScoreRequest {
   std::vector<std::string> models;  ///< Hugging Face folders, GGUF files, packed files; one at least
   std::string text;                 ///< a file in UTF-8
   std::string baseline;             ///< another model of the same tokens, the float one; "": none
-  ModelWishes wishes = {};          ///< of the models, not of the baseline
+  ModelOptions model_options = {};  ///< of the models, not of the baseline
 
   // What is counted (eval/perplexity.h).
   std::size_t context = 1024;  ///< tokens of a window

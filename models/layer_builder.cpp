@@ -32,10 +32,10 @@ void LayerBuilder::output_of(const std::string& value, const graph::Shape& shape
   graph_.values[value] = {.type = graph::ElementType::kFloat, .shape = shape};
 }
 
-std::string LayerBuilder::unused(const std::string& wish) {
-  size_t& next = suffixes_[wish];
+std::string LayerBuilder::unused(const std::string& requested) {
+  size_t& next = suffixes_[requested];
   for (;; ++next) {
-    const std::string name = next == 0 ? wish : wish + "_" + std::to_string(next);
+    const std::string name = next == 0 ? requested : requested + "_" + std::to_string(next);
     if (names_.insert(name).second) return name;
   }
 }
@@ -66,29 +66,29 @@ void LayerBuilder::node_of_outputs(const std::string& op, const std::string& nam
   names_.insert(outputs.begin(), outputs.end());
 }
 
-std::string LayerBuilder::constant(const std::string& wish, const graph::Tensor& tensor) {
+std::string LayerBuilder::constant(const std::string& requested, const graph::Tensor& tensor) {
   for (const std::string& name : constants_) {
     if (graph_.initializers.at(name) == tensor) return name;
   }
-  const std::string& made = constants_.emplace_back(add_constant(graph_, unused(wish), tensor));
+  const std::string& made = constants_.emplace_back(add_constant(graph_, unused(requested), tensor));
   if (graph::is_float(tensor.type())) graph::add_buffer(graph_, made);
   return made;
 }
 
-std::string LayerBuilder::floats(const std::string& wish, float value) {
-  return constant(wish, graph::Tensor::scalar(value));
+std::string LayerBuilder::floats(const std::string& requested, float value) {
+  return constant(requested, graph::Tensor::scalar(value));
 }
 
-std::string LayerBuilder::scalar(const std::string& wish, std::int64_t value) {
-  return constant(wish, graph::Tensor::scalar(value));
+std::string LayerBuilder::scalar(const std::string& requested, std::int64_t value) {
+  return constant(requested, graph::Tensor::scalar(value));
 }
 
-std::string LayerBuilder::ints(const std::string& wish, const std::vector<std::int64_t>& values) {
-  return constant(wish, graph::Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
+std::string LayerBuilder::ints(const std::string& requested, const std::vector<std::int64_t>& values) {
+  return constant(requested, graph::Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
 }
 
-std::string LayerBuilder::row(const std::string& wish, const std::vector<float>& values) {
-  return constant(wish, graph::Tensor::floats({static_cast<std::int64_t>(values.size())}, values));
+std::string LayerBuilder::row(const std::string& requested, const std::vector<float>& values) {
+  return constant(requested, graph::Tensor::floats({static_cast<std::int64_t>(values.size())}, values));
 }
 
 void LayerBuilder::add_weight(const std::string& name, const std::vector<size_t>& shape,

@@ -39,10 +39,10 @@ class LayerBuilder {
 
   /// Constants that are no weights, buffers of the graph (graph/buffers.h): equal ones are one, whatever they
   /// were to be called.
-  std::string floats(const std::string& wish, float value);
-  std::string scalar(const std::string& wish, std::int64_t value);
-  std::string ints(const std::string& wish, const std::vector<std::int64_t>& values);
-  std::string row(const std::string& wish, const std::vector<float>& values);  ///< of one axis
+  std::string floats(const std::string& requested, float value);
+  std::string scalar(const std::string& requested, std::int64_t value);
+  std::string ints(const std::string& requested, const std::vector<std::int64_t>& values);
+  std::string row(const std::string& requested, const std::vector<float>& values);  ///< of one axis
 
   /// A weight as it lies in the checkpoint.
   std::string weight(const std::string& name, const std::vector<size_t>& shape);
@@ -63,10 +63,10 @@ class LayerBuilder {
 
  private:
   /// A name that no node and no value has: `wish`, or `wish_1`, `wish_2`, ...
-  std::string unused(const std::string& wish);
+  std::string unused(const std::string& requested);
   void add_weight(const std::string& name, const std::vector<size_t>& shape,
                   const std::vector<std::int64_t>& axes);
-  std::string constant(const std::string& wish, const graph::Tensor& tensor);
+  std::string constant(const std::string& requested, const graph::Tensor& tensor);
   std::string gelu(const std::string& name, const std::string& x);
   std::string gelu_tanh(const std::string& name, const std::string& x);
 

@@ -10,13 +10,13 @@
 namespace crumb::models {
 namespace {
 
-enum class Codes : bool { kCopied, kLent };
+enum class Codes : bool { kCopied, kBorrowed };
 
 graph::Graph graph_in(const std::filesystem::path& path, Codes codes) {
   if (graph::is_crumb_file(path)) {
     const auto file = std::make_shared<const CrumbFile>(CrumbFile::open(path).take());
     if (graph::holds_graph(file->header())) {
-      return (codes == Codes::kLent ? graph::graph_on(file) : graph::graph_of(*file))
+      return (codes == Codes::kBorrowed ? graph::graph_on(file) : graph::graph_of(*file))
           .take(quote_text(path.string()));
     }
   }
@@ -27,6 +27,6 @@ graph::Graph graph_in(const std::filesystem::path& path, Codes codes) {
 
 graph::Graph read_graph(const std::filesystem::path& path) { return graph_in(path, Codes::kCopied); }
 
-graph::Graph open_graph(const std::filesystem::path& path) { return graph_in(path, Codes::kLent); }
+graph::Graph open_graph(const std::filesystem::path& path) { return graph_in(path, Codes::kBorrowed); }
 
 }  // namespace crumb::models

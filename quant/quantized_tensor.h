@@ -34,9 +34,9 @@ struct QuantizedView {
 
 /// Codes in memory that another object owns, such as a mapped file: they are checked at their first use.
 /// Thread-safe.
-class LentCodes {
+class BorrowedCodes {
  public:
-  virtual ~LentCodes() = default;
+  virtual ~BorrowedCodes() = default;
   virtual std::span<const std::byte> bytes() const = 0;
   /// Throws Error, which names the tensor and the element, where the codes are not what was written. Checks
   /// once.
@@ -50,8 +50,8 @@ struct QuantizedTensor {
   std::vector<uint64_t> shape;
   Encoding encoding;
   EncodedLayout layout;
-  CodeBytes codes;                        ///< empty where they are lent
-  std::shared_ptr<const LentCodes> lent;  ///< null where the tensor owns its codes
+  CodeBytes codes;                                ///< empty where they are borrowed
+  std::shared_ptr<const BorrowedCodes> borrowed;  ///< null where the tensor owns its codes
   std::vector<std::byte> scales;
   std::vector<std::byte> zeros;
   std::vector<std::byte> codebook;
@@ -66,15 +66,15 @@ struct QuantizedTensor {
 
   /// The same for callers that call check_codes() before they use a code. Any bits decode to something.
   QuantizedView unchecked_view() const {
-    const std::span<const std::byte> bytes = lent ? lent->bytes() : std::span<const std::byte>(codes);
+    const std::span<const std::byte> bytes = borrowed ? borrowed->bytes() : std::span<const std::byte>(codes);
     return {shape, encoding, layout, bytes, scales, zeros, codebook, tensor_scales};
   }
   void check_codes() const {
-    if (lent) lent->check();
+    if (borrowed) borrowed->check();
   }
   /// Releases the codes' memory, for callers that do not need them for now.
   void release_codes() const {
-    if (lent) lent->release();
+    if (borrowed) borrowed->release();
   }
 };
 

@@ -227,22 +227,22 @@ class Checker {
   AccumulatorReport report_;
 };
 
-graph::Certificate certificate_for(const ProductLayer& layer, const CertificateWish& wish) {
+graph::Certificate certificate_for(const ProductLayer& layer, const CertificateRequest& requested) {
   const std::string text = layer.text();
   if (!layer.weight_failure.empty()) throw Error(text + " cannot be certified: " + layer.weight_failure);
   if (!layer.input_range) throw Error(text + " cannot be certified: " + layer.input_failure);
-  graph::Certificate made{.method = wish.method,
-                          .bits = wish.bits,
+  graph::Certificate made{.method = requested.method,
+                          .bits = requested.bits,
                           .input = *layer.input_range,
-                          .tile = wish.tile,
+                          .tile = requested.tile,
                           .bias = layer.bias,
-                          .rounding = wish.rounding,
-                          .constrained = wish.constrained};
+                          .rounding = requested.rounding,
+                          .constrained = requested.constrained};
   auto sums = layer.worst_sums(made.input, made.tile);
   if (!sums) throw Error(text + " cannot be certified: its worst sums do not fit 64 bits");
-  if (const Worst worst = worst_of(*sums); worst.bits > wish.bits) {
+  if (const Worst worst = worst_of(*sums); worst.bits > requested.bits) {
     throw Error(text + ", channel " + std::to_string(worst.channel) + " cannot be certified for " +
-                std::to_string(wish.bits) + " bits: its sums reach " +
+                std::to_string(requested.bits) + " bits: its sums reach " +
                 text_of((*sums)[worst.channel][worst.at]) + ", which takes " + std::to_string(worst.bits));
   }
   made.worst = std::move(*sums);
@@ -255,16 +255,16 @@ AccumulatorReport check_accumulators(const graph::Graph& graph, const Accumulato
   return Checker(graph, check).take();
 }
 
-graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateWish>& wishes,
+graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateRequest>& requests,
                                const GivenRanges& ranges) {
   const ProductLayers layers(graph, ranges);
   std::set<std::string> left;
-  for (const auto& [name, wish] : wishes) left.insert(name);
+  for (const auto& [name, requested] : requests) left.insert(name);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string& name = layers.node(i).name;
     if (!layers.has_constant_weight(i) || left.erase(name) == 0) continue;
     const auto node = std::ranges::find(graph.nodes, name, &graph::Node::name);
-    set_certificate(*node, certificate_for(layers.layer(i), wishes.at(name)));
+    set_certificate(*node, certificate_for(layers.layer(i), requests.at(name)));
   }
   if (!left.empty())
     throw Error("no product of a constant weight is called " + quote_text(*left.begin()) +

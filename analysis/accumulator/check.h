@@ -54,7 +54,7 @@ struct AccumulatorCheck {
 AccumulatorReport check_accumulators(const graph::Graph& graph, const AccumulatorCheck& check = {});
 
 /// What a layer's certificate is to say; its sums, input range and bias are found.
-struct CertificateWish {
+struct CertificateRequest {
   graph::AccumulatorMethod method = graph::AccumulatorMethod::kNone;
   int bits = 32;
   std::size_t tile = 0;
@@ -65,7 +65,7 @@ struct CertificateWish {
 /// The graph with certificates on these layers, by the names of their nodes. Throws Error, which names the
 /// layer, where no layer has that name, where its weights or input are not integers of known range, and, with
 /// the channel, where a sum does not fit the bits.
-graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateWish>& wishes,
+graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateRequest>& requests,
                                const GivenRanges& ranges = {});
 
 }  // namespace crumb::analysis

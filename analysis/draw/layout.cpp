@@ -166,7 +166,7 @@ class LayeredLayout {
 
   /// The middles nearest to `wish`, weighed, that keep order and distance: a regression on rising values, in
   /// which neighbours that would overlap are pooled.
-  void settle(const std::vector<std::size_t>& layer, const std::vector<double>& wish) {
+  void settle(const std::vector<std::size_t>& layer, const std::vector<double>& requested) {
     struct Pool {
       double sum, weight;
       std::size_t count;
@@ -179,7 +179,7 @@ class LayeredLayout {
         offsets[i] = offsets[i - 1] + (knots_[layer[i - 1]].width + knots_[layer[i]].width) / 2 + kBetween;
       }
       const double weight = knots_[layer[i]].weight;
-      pools.push_back({(wish[i] - offsets[i]) * weight, weight, 1});
+      pools.push_back({(requested[i] - offsets[i]) * weight, weight, 1});
       while (pools.size() > 1 && pools[pools.size() - 2].middle() > pools.back().middle()) {
         const Pool last = pools.back();
         pools.pop_back();
@@ -200,11 +200,11 @@ class LayeredLayout {
   /// they are straight.
   void place() {
     for (const auto& layer : layers_) settle(layer, std::vector<double>(layer.size(), 0));
-    std::vector<double> wish;
+    std::vector<double> requested;
     for (int move = 0; move < kMoves; ++move) {
       for (std::size_t k = 0; k < layers_.size(); ++k) {
         const auto& layer = layers_[move % 2 == 0 ? k : layers_.size() - 1 - k];
-        wish.clear();
+        requested.clear();
         for (const std::size_t i : layer) {
           Knot& knot = knots_[i];
           double sum = 0, weight = 0;
@@ -216,9 +216,9 @@ class LayeredLayout {
             }
           }
           knot.weight = std::max(weight, 1.0);
-          wish.push_back(weight > 0 ? sum / weight : knot.x);
+          requested.push_back(weight > 0 ? sum / weight : knot.x);
         }
-        settle(layer, wish);
+        settle(layer, requested);
       }
     }
   }

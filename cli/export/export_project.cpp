@@ -118,10 +118,10 @@ std::string hls4ml_json(const ProjectFlags& flags, const hls4ml::NetworkTypes& t
 
 }  // namespace
 
-analysis::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const Graph& graph,
+analysis::GivenRanges ranges_in_file(const std::vector<std::string>& requests, const Graph& graph,
                                      const Graph& written) {
   analysis::GivenRanges ranges;
-  for (const auto& [name, range] : read_input_ranges(wishes)) {
+  for (const auto& [name, range] : read_input_ranges(requests)) {
     const auto found = std::ranges::find(graph.inputs, name);
     if (found == graph.inputs.end())
       throw usage_error("--input-range: the network has no input " + quote_text(name));

@@ -17,7 +17,7 @@ inline constexpr std::string_view kHls4mlProject = "hls4ml-project", kFinnProjec
 
 /// Reads "NAME=lo:hi" with the network's names; returns the ranges by the names of the written file's inputs,
 /// which may differ. Throws usage Error for a name that is no input.
-analysis::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const graph::Graph& graph,
+analysis::GivenRanges ranges_in_file(const std::vector<std::string>& requests, const graph::Graph& graph,
                                      const graph::Graph& written);
 
 struct ProjectRequest {

@@ -13,6 +13,6 @@ namespace crumb::cli {
 void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths);
 
 /// Adds --kv-cache, --adapter, --without-adapters.
-void add_model_flags(CLI::App& verb, jobs::ModelWishes& wishes);
+void add_model_flags(CLI::App& verb, jobs::ModelOptions& model_options);
 
 }  // namespace crumb::cli

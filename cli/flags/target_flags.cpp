@@ -36,13 +36,13 @@ std::vector<QuantSpec> formats_of(const std::string& flag, std::string_view text
 }
 
 /// Refuses targets, inputs and formats of activations that do not go together.
-void refuse_misfits(const TargetFlags& flags, const Wish& wish, bool is_graph) {
-  if (!wish.activations.empty() && !wish.target.is_of_networks())
+void refuse_misfits(const TargetFlags& flags, const Wish& requested, bool is_graph) {
+  if (!requested.activations.empty() && !requested.target.is_of_networks())
     throw usage_error(
         "--activation-formats: what layers take in is not in the file and costs none of " + flags.target +
         ", so that nothing is to be chosen; give --activations SPEC, or a --target in bit operations "
         "(2.5Gbops) or accumulators (16acc)");
-  if (is_graph && wish.target.file_bytes > 0)
+  if (is_graph && requested.target.file_bytes > 0)
     throw usage_error(
         "--target " + flags.target +
         ": the size of a file is chosen for of checkpoints; of a graph give bits per weight "
@@ -137,24 +137,26 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
                       "--target)");
   }
   refuse_stages_that_resize(recipe);
-  Wish wish;
+  Wish requested;
   const Result<Target> target = parse_target(flags.target);
   if (!target.ok()) throw usage_error("--target: " + target.failure().message);
-  wish.target = target.value();
-  const bool is_network = is_graph || wish.target.is_of_networks();
+  requested.target = target.value();
+  const bool is_network = is_graph || requested.target.is_of_networks();
   const std::string_view usual = is_network ? kDefaultNetworkFormats : kDefaultFormats;
-  wish.formats =
+  requested.formats =
       formats_of("--formats", flags.formats.empty() ? usual : std::string_view(flags.formats), parse_formats);
   if (!flags.activation_formats.empty())
-    wish.activations = formats_of("--activation-formats", flags.activation_formats, parse_activation_formats);
-  refuse_misfits(flags, wish, is_graph);
-  return wish;
+    requested.activations =
+        formats_of("--activation-formats", flags.activation_formats, parse_activation_formats);
+  refuse_misfits(flags, requested, is_graph);
+  return requested;
 }
 
-BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
-                    int threads, Weigh weigh) {
+BudgetChoice choose(const Wish& requested, const RecipeFlags& flags, const Checkpoint& checkpoint,
+                    uint64_t memory, int threads, Weigh weigh) {
   std::optional<Progress> progress;
-  BudgetRequest request{.target = wish.target, .formats = wish.formats, .recipe = {}, .measure = {}};
+  BudgetRequest request{
+      .target = requested.target, .formats = requested.formats, .recipe = {}, .measure = {}};
   request.recipe = [&](const QuantSpec& weights, const QuantSpec& embeddings) {
     Recipe recipe;
     recipe.weights = weights;
@@ -175,12 +177,13 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
   return choose_by_budget(checkpoint, request);
 }
 
-void note_unused(const Wish& wish, const BudgetChoice& choice, const jobs::QuantizeReport& report,
+void note_unused(const Wish& requested, const BudgetChoice& choice, const jobs::QuantizeReport& report,
                  Notes& notes) {
   constexpr double kMuch = 0.01;
-  const double used = wish.target.file_bytes > 0 ? static_cast<double>(report.output_bytes) /
-                                                       static_cast<double>(wish.target.file_bytes)
-                                                 : report.bits_per_weight / wish.target.bits_per_weight;
+  const double used =
+      requested.target.file_bytes > 0
+          ? static_cast<double>(report.output_bytes) / static_cast<double>(requested.target.file_bytes)
+          : report.bits_per_weight / requested.target.bits_per_weight;
   if (used > 1 - kMuch) return;
   notes.say(fixed(100 * (1 - used), 1) + " % of the target is left: " +
             (choice.best_everywhere   ? "every tensor has the format that loses least"

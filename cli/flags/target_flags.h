@@ -41,8 +41,8 @@ std::string measured_as(const std::string& sensitivity);
 
 /// Measures and chooses, with progress and notes on stderr. Respects --include, --exclude, --embeddings,
 /// --set and --zstd. `weigh`: BudgetRequest's.
-BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
-                    int threads, Weigh weigh = {});
+BudgetChoice choose(const Wish& requested, const RecipeFlags& flags, const Checkpoint& checkpoint,
+                    uint64_t memory, int threads, Weigh weigh = {});
 
 /// Returns the path for the recipe that was chosen for this packed file: minilm.recipe.yaml for minilm.crumb;
 /// any other name gets .recipe.yaml at its end.
@@ -56,7 +56,7 @@ void refuse_replacing_recipe(const std::filesystem::path& output);
 void write_recipe(const Recipe& recipe, const std::filesystem::path& output);
 
 /// Notes why a target is not used up, where more than a hundredth of it is left.
-void note_unused(const Wish& wish, const BudgetChoice& choice, const jobs::QuantizeReport& report,
+void note_unused(const Wish& requested, const BudgetChoice& choice, const jobs::QuantizeReport& report,
                  Notes& notes);
 
 /// Fills in what a dry run knows of the tensors that were measured.

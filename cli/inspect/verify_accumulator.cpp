@@ -96,14 +96,14 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
       return one.name == layer.name && one.operands == layer.operands;
     });
     if (row == report.layers.end() || !row->worst) continue;
-    const std::string wish = graph::file_name_of(layer.name);
+    const std::string requested = graph::file_name_of(layer.name);
     for (analysis::Witness& witness : analysis::witnesses_of(layer, row->tile)) {
       if (row->tile > 0) {  // only a certificate describes its registers
         witness.graph = analysis::with_certificates(
             std::move(witness.graph),
             {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});
       }
-      const std::string base = witness.shows_max ? wish : wish + "_min";
+      const std::string base = witness.shows_max ? requested : requested + "_min";
       std::string name = base;
       for (int n = 1; !taken.insert(name).second; ++n) name = base + "_" + std::to_string(n);
       graph::write_onnx(witness.graph, folder / (name + ".onnx"));
@@ -129,22 +129,22 @@ std::string text_of_failures(const std::vector<std::string>& failures) {
 
 }  // namespace
 
-analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes) {
+analysis::GivenRanges read_input_ranges(const std::vector<std::string>& requests) {
   constexpr std::int64_t kMost = std::int64_t{1} << 52;
   analysis::GivenRanges ranges;
-  for (const std::string& wish : wishes) {
+  for (const std::string& requested : requests) {
     const auto refuse = [&] {
-      throw usage_error("--input-range " + quote_text(wish) + ": expected NAME=lo:hi, as in x=0:255");
+      throw usage_error("--input-range " + quote_text(requested) + ": expected NAME=lo:hi, as in x=0:255");
     };
-    const std::size_t equals = wish.rfind('=');  // a name may contain '='
+    const std::size_t equals = requested.rfind('=');  // a name may contain '='
     if (equals == std::string::npos || equals == 0) refuse();
-    const std::string_view both = std::string_view(wish).substr(equals + 1);
+    const std::string_view both = std::string_view(requested).substr(equals + 1);
     const std::size_t colon = both.find(':');
     if (colon == std::string_view::npos) refuse();
     const auto low = parse_number<std::int64_t>(both.substr(0, colon));
     const auto high = parse_number<std::int64_t>(both.substr(colon + 1));
     if (!low || !high || *low > *high || *low < -kMost || *high > kMost) refuse();
-    const std::string name = wish.substr(0, equals);
+    const std::string name = requested.substr(0, equals);
     if (!ranges.emplace(name, IntegerRange{*low, *high}).second)
       throw usage_error("--input-range gives " + quote_text(name) + " twice");
   }

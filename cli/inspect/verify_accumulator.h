@@ -21,7 +21,7 @@ struct VerifyAccumulatorFlags {
 void verify_accumulators(const VerifyAccumulatorFlags& options);
 
 /// Reads "NAME=lo:hi" of each input. Throws Error for any other text.
-analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes);
+analysis::GivenRanges read_input_ranges(const std::vector<std::string>& requests);
 
 /// Returns a QCDQ graph in QONNX's operators, where these can express it; any other graph as it is.
 graph::Graph in_qonnx(const graph::Graph& graph);

@@ -247,15 +247,15 @@ void quantize_as_chosen(const QuantizeFlags& options, Recipe recipe, const Json&
 }
 
 /// Formats of a network's tensors are chosen, and then it is quantized as a graph.
-void quantize_network_by_target(const QuantizeFlags& options, const Wish& wish) {
+void quantize_network_by_target(const QuantizeFlags& options, const Wish& requested) {
   refuse_without_output(options);
   const Checkpoint checkpoint = jobs::open_checkpoint(options.input, options.key);
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
   RecipeFlags of_tensors = options.recipe;
   const RecipeFlags of_graphs = taken_graph_fields(of_tensors);
-  BudgetChoice choice = choose(wish, of_tensors, checkpoint, 0, options.threads,
+  BudgetChoice choice = choose(requested, of_tensors, checkpoint, 0, options.threads,
                                weigh_by_sensitivity(options.target.sensitivity, options.input, options.graph,
-                                                    wish.formats, options.threads));
+                                                    requested.formats, options.threads));
   apply_flags(of_graphs, choice.recipe);
   for (Rule& rule : choice.recipe.rules)
     rule.optional = true;  // the network may not have some tensors of the file
@@ -266,14 +266,14 @@ void quantize_network_by_target(const QuantizeFlags& options, const Wish& wish) 
 }
 
 /// What a network does is budgeted: formats of its layers are chosen.
-void quantize_layers_by_target(const QuantizeFlags& options, const Wish& wish) {
+void quantize_layers_by_target(const QuantizeFlags& options, const Wish& requested) {
   refuse_without_output(options);
   if (!options.output.empty()) refuse_replacing_recipe(options.output);
   const NetworkTarget request{.input = options.input,
                               .recipe = options.recipe,
                               .sensitivity = options.target.sensitivity,
                               .graph = options.graph,
-                              .wish = wish,
+                              .requested = requested,
                               .threads = options.threads,
                               .memory = memory_of(options)};
   const ptq::MixedChoice choice = choose_for_network(request);
@@ -316,31 +316,32 @@ void quantize_verb(const QuantizeFlags& options) {
   refuse_contradictions(options);
   if (is_graph(options)) {
     const bool is_file = !models::is_checkpoint(options.input);
-    if (const std::optional<Wish> wish = wish_of(options.target, options.recipe, is_file)) {
-      if (is_file || wish->target.is_of_networks()) return quantize_layers_by_target(options, *wish);
-      return quantize_network_by_target(options, *wish);
+    if (const std::optional<Wish> requested = wish_of(options.target, options.recipe, is_file)) {
+      if (is_file || requested->target.is_of_networks())
+        return quantize_layers_by_target(options, *requested);
+      return quantize_network_by_target(options, *requested);
     }
     return quantize_graph(graph_options(options));
   }
   jobs::refuse_ending(options.output, "a packed file is written", terminal(), ".crumb");
-  const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
+  const std::optional<Wish> requested = wish_of(options.target, options.recipe, false);
   if (options.target.sensitivity != "error")
     throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");
   jobs::QuantizeRequest request = plain_request(options);
   request.as = jobs::QuantizeRequest::As::kTensors;
-  if (!wish) request.recipe = recipe_of(options.recipe);
+  if (!requested) request.recipe = recipe_of(options.recipe);
   refuse_without_output(options);
   const double start = now_seconds();
   Outcome outcome;
   Notes of_target;
-  if (wish) {
+  if (requested) {
     const Checkpoint checkpoint = jobs::open_checkpoint(options.input, options.key);
     if (!options.output.empty()) refuse_outputs(options, checkpoint);
-    outcome.budget = choose(*wish, options.recipe, checkpoint, request.memory, options.threads);
+    outcome.budget = choose(*requested, options.recipe, checkpoint, request.memory, options.threads);
     request.recipe = outcome.budget->recipe;
   }
   outcome.report = jobs::quantize(request, terminal());
-  if (wish) {
+  if (requested) {
     if (options.dry_run) {
       fill_in(*outcome.budget, outcome.report.tensors);
       jobs::note_saturated(outcome.report.tensors, of_target);
@@ -348,12 +349,12 @@ void quantize_verb(const QuantizeFlags& options) {
       write_recipe(request.recipe, options.output);
       outcome.report.seconds = now_seconds() - start;  // with the time of choosing
     }
-    note_unused(*wish, *outcome.budget, outcome.report, of_target);
+    note_unused(*requested, *outcome.budget, outcome.report, of_target);
     std::ranges::copy(of_target.all(), std::back_inserter(outcome.report.notes));
   }
   if (options.json) return print_json(report_json(options, outcome));
   print_report(options, outcome);
-  if (!wish) return;
+  if (!requested) return;
   if (options.dry_run) {
     std::cout << "the recipe:\n" << to_yaml(request.recipe);
   } else {

@@ -16,43 +16,45 @@ namespace {
 
 /// Whether the flags say nothing of weights but a scheme's name. Not so for GGUF's schemes, whose blocks are
 /// those of its tools.
-bool is_of_scheme(const QuantizeGraph& wish) {
-  const RecipeFlags& flags = wish.recipe;
-  return !wish.chosen && flags.weights.empty() && flags.recipe.empty() && !flags.scheme.starts_with("gguf:");
+bool is_of_scheme(const QuantizeGraph& requested) {
+  const RecipeFlags& flags = requested.recipe;
+  return !requested.chosen && flags.weights.empty() && flags.recipe.empty() &&
+         !flags.scheme.starts_with("gguf:");
 }
 
-jobs::QuantizeRequest request_of(const QuantizeGraph& wish) {
-  jobs::QuantizeRequest request{.input = wish.input,
-                                .output = wish.output,
+jobs::QuantizeRequest request_of(const QuantizeGraph& requested) {
+  jobs::QuantizeRequest request{.input = requested.input,
+                                .output = requested.output,
                                 .recipe = {},
                                 .as = jobs::QuantizeRequest::As::kNetwork,
-                                .data = wish.flags.data,
-                                .tokens = wish.flags.tokens,
-                                .device = wish.flags.device,
-                                .opset = wish.flags.opset,
-                                .shapes = read_shapes(wish.flags.shapes),
-                                .keeps_io_types = wish.flags.float16_io,
-                                .float32_io = wish.flags.float32_io,
-                                .pads_groups = is_of_scheme(wish),
-                                .threads = wish.threads,
-                                .memory = wish.memory,
-                                .dry_run = wish.dry_run,
-                                .resume = wish.resume,
+                                .data = requested.flags.data,
+                                .tokens = requested.flags.tokens,
+                                .device = requested.flags.device,
+                                .opset = requested.flags.opset,
+                                .shapes = read_shapes(requested.flags.shapes),
+                                .keeps_io_types = requested.flags.float16_io,
+                                .float32_io = requested.flags.float32_io,
+                                .pads_groups = is_of_scheme(requested),
+                                .threads = requested.threads,
+                                .memory = requested.memory,
+                                .dry_run = requested.dry_run,
+                                .resume = requested.resume,
                                 .read_files = {}};
-  if (!wish.flags.to.empty()) {
-    request.form = exporting::form_named(wish.flags.to);
-    if (std::filesystem::path(wish.output).extension() == ".crumb")
-      throw usage_error("--to is for ONNX files, found the packed file " + quote_text(wish.output));
+  if (!requested.flags.to.empty()) {
+    request.form = exporting::form_named(requested.flags.to);
+    if (std::filesystem::path(requested.output).extension() == ".crumb")
+      throw usage_error("--to is for ONNX files, found the packed file " + quote_text(requested.output));
   }
-  if (!wish.flags.profile.empty()) request.profile = exporting::qonnx_profile_named(wish.flags.profile);
-  if (!wish.recipe.recipe.empty()) request.read_files.emplace_back(wish.recipe.recipe);
-  RecipeFlags flags = wish.recipe;
-  use_profile(wish.flags.profile, flags);
-  request.recipe = wish.chosen ? *wish.chosen : recipe_of(flags);
+  if (!requested.flags.profile.empty())
+    request.profile = exporting::qonnx_profile_named(requested.flags.profile);
+  if (!requested.recipe.recipe.empty()) request.read_files.emplace_back(requested.recipe.recipe);
+  RecipeFlags flags = requested.recipe;
+  use_profile(requested.flags.profile, flags);
+  request.recipe = requested.chosen ? *requested.chosen : recipe_of(flags);
   request.checks_profile = !flags.base.empty();
   // A file that names its stages, as those that --target writes do, is complete: samples move no quantizers.
   request.is_whole =
-      wish.chosen || (!flags.recipe.empty() && flags.stages.empty() && !request.recipe.stages.empty());
+      requested.chosen || (!flags.recipe.empty() && flags.stages.empty() && !request.recipe.stages.empty());
   return request;
 }
 
@@ -97,16 +99,16 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
       ->group(kInputFlags);
 }
 
-void quantize_graph(const QuantizeGraph& wish) {
-  if (wish.output.empty() && !wish.dry_run)
+void quantize_graph(const QuantizeGraph& requested) {
+  if (requested.output.empty() && !requested.dry_run)
     throw usage_error("quantize needs -o FILE, the graph to write (.onnx or .crumb), or --dry-run");
-  const jobs::QuantizeRequest request = request_of(wish);
+  const jobs::QuantizeRequest request = request_of(requested);
   const jobs::QuantizeReport report = jobs::quantize(request, terminal());
-  if (!wish.json) return print(report);
+  if (!requested.json) return print(report);
   Json json = jobs::json_of(report);
-  if (wish.chosen) {
+  if (requested.chosen) {
     json["recipe"] = to_yaml(report.recipe);
-    json["assignment"] = wish.assignment;
+    json["assignment"] = requested.assignment;
   }
   print_json(json);
 }

@@ -29,13 +29,13 @@ void refuse_without_data(const NetworkTarget& request) {
   if (!request.graph.data.empty()) return;
   if (request.sensitivity != "error")
     throw usage_error("--sensitivity " + request.sensitivity + " is measured on samples: give --data");
-  if (!request.wish.activations.empty())
+  if (!request.requested.activations.empty())
     throw usage_error("--activation-formats: what layers take in is measured on samples: give --data");
 }
 
 /// Refuses open sizes other than the first axis, which is of samples; one sample is counted.
 void refuse_open_sizes(const Graph& graph, const NetworkTarget& request) {
-  if (request.wish.target.bops == 0 || !request.graph.shapes.empty()) return;
+  if (request.requested.target.bops == 0 || !request.graph.shapes.empty()) return;
   for (const std::string& input : graph.inputs) {
     const graph::Value* value = graph.find(input);
     if (!value || !value->shape) continue;
@@ -70,22 +70,22 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
   refuse_without_data(request);
   RecipeFlags flags = request.recipe;
   use_profile(request.graph.profile, flags);
-  ptq::MixedWish wish{.target = request.wish.target,
-                      .formats = {.weights = request.wish.formats,
-                                  .activations = request.wish.activations,
-                                  .tables = request.wish.target.bits_per_weight > 0,
-                                  .recipe = {},
-                                  .plan = {}},
-                      .losses = {.sensitivity = sensitivity_of(request.sensitivity), .distance = {}},
-                      .shapes = read_shapes(request.graph.shapes)};
-  wish.formats.recipe = [flags](const QuantSpec& weights, const QuantSpec& embeddings) {
+  ptq::MixedRequest requested{.target = request.requested.target,
+                              .formats = {.weights = request.requested.formats,
+                                          .activations = request.requested.activations,
+                                          .tables = request.requested.target.bits_per_weight > 0,
+                                          .recipe = {},
+                                          .plan = {}},
+                              .losses = {.sensitivity = sensitivity_of(request.sensitivity), .distance = {}},
+                              .shapes = read_shapes(request.graph.shapes)};
+  requested.formats.recipe = [flags](const QuantSpec& weights, const QuantSpec& embeddings) {
     return recipe_with(flags, weights, embeddings);
   };
-  const Recipe usual = wish.formats.recipe(request.wish.formats[0], request.wish.formats[0]);
-  if (usual.average_pools == Recipe::AveragePools::kTruncate && !request.wish.activations.empty())
+  const Recipe usual = requested.formats.recipe(request.requested.formats[0], request.requested.formats[0]);
+  if (usual.average_pools == Recipe::AveragePools::kTruncate && !request.requested.activations.empty())
     throw usage_error(
         "--activation-formats: average pools that truncate give formats of their own; leave --average-pools");
-  if (request.wish.target.accumulator_bits > 0 && request.wish.activations.empty() &&
+  if (request.requested.target.accumulator_bits > 0 && request.requested.activations.empty() &&
       !jobs::quantizes_activations(usual))
     throw usage_error(
         "a target of accumulators: registers are of integers or minifloats, and what layers take in stays "
@@ -107,19 +107,19 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
                     setting.graph, terminal());
     setting.engine = engine;
     setting.samples = samples->batches();
-    wish.losses.probes = probes_of(samples->is_text());
+    requested.losses.probes = probes_of(samples->is_text());
   }
   if (request.memory > 0) setting.memory = request.memory;
-  wish.losses.distance = distance_for(source.graph);
-  wish.formats.plan.left_out = source.left_out;
-  wish.formats.plan.unsigned_after_relu_only = request.graph.profile == "finn";
+  requested.losses.distance = distance_for(source.graph);
+  requested.formats.plan.left_out = source.left_out;
+  requested.formats.plan.unsigned_after_relu_only = request.graph.profile == "finn";
   std::optional<Progress> progress;
   std::size_t last = 0;
   setting.progress = [&](std::size_t done, std::size_t all) {
     if (!progress || done < last) progress.emplace("measuring", "layers", all, 0);
     progress->update(last = done, 0);
   };
-  return ptq::choose_formats(setting, wish);
+  return ptq::choose_formats(setting, requested);
 }
 
 Json assignment_json(const ptq::MixedChoice& choice, const std::string& target) {
@@ -143,7 +143,7 @@ void print_choice(const ptq::MixedChoice& choice, const NetworkTarget& request, 
     std::cout << " (no choice loses less)\n";
   }
   for (const auto& [formats, count] : choice.uses) std::cout << "  " << count << ": " << formats << "\n";
-  std::cout << "within " << target << ": " << amount_text(request.wish.target, choice.used)
+  std::cout << "within " << target << ": " << amount_text(request.requested.target, choice.used)
             << (choice.best_everywhere ? ", every layer in the formats that lose least" : "") << "\n";
   if (!choice.without_register.empty())
     std::cout << count_text(choice.without_register.size(), "node")

@@ -18,7 +18,7 @@ struct NetworkTarget {
   RecipeFlags recipe;
   std::string sensitivity;
   GraphFlags graph;
-  Wish wish;
+  Wish requested;
   int threads = 0;
   std::uint64_t memory = 0;  ///< as QuantizeGraph's
 };

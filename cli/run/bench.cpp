@@ -61,9 +61,9 @@ std::map<std::string, std::int64_t> symbols_in(const Graph& graph, const Shapes&
 std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& name, const BenchFlags& options,
                                       const Shapes& shapes) {
   if (const auto given = shapes.find(name); given != shapes.end()) return given->second;
-  const std::string wish = "; give --shape " + name + "=... or --input " + name + "=FILE.npy";
+  const std::string requested = "; give --shape " + name + "=... or --input " + name + "=FILE.npy";
   const auto stated = graph.shape_of(name);
-  if (!stated) throw usage_error("input " + quote_text(name) + ": its shape is not known" + wish);
+  if (!stated) throw usage_error("input " + quote_text(name) + ": its shape is not known" + requested);
   const auto symbols = symbols_in(graph, shapes);
   std::vector<std::int64_t> shape;
   for (std::size_t i = 0; i < stated->size(); ++i) {
@@ -74,7 +74,8 @@ std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& nam
       continue;
     }
     if (!dim.known() && i > 0)
-      throw usage_error("input " + quote_text(name) + ": its shape is " + graph::text_of(*stated) + wish);
+      throw usage_error("input " + quote_text(name) + ": its shape is " + graph::text_of(*stated) +
+                        requested);
     if (i == 0 && dim.known() && options.batch != 1 && dim.size != options.batch)
       throw usage_error("--batch " + std::to_string(options.batch) + ": input " + quote_text(name) +
                         " takes " + std::to_string(dim.size));

@@ -124,7 +124,7 @@ std::span<const std::byte> behind_identity(std::span<const std::byte> bytes,
 
 }  // namespace
 
-NetworkIdentity identity_of(const std::string& path, const jobs::ModelWishes& wishes,
+NetworkIdentity identity_of(const std::string& path, const jobs::ModelOptions& model_options,
                             runtime::Promise promise, int threads) {
   const TensorSource source = TensorSource::open(path);
   const auto read = [&](std::string_view file) -> std::optional<std::string> {
@@ -139,15 +139,15 @@ NetworkIdentity identity_of(const std::string& path, const jobs::ModelWishes& wi
     return std::string(reinterpret_cast<const char*>(entry->bytes.data()), entry->bytes.size());
   };
   std::string adapters;
-  for (const Adapter& adapter : jobs::read_adapters(wishes.adapters, read))
+  for (const Adapter& adapter : jobs::read_adapters(model_options.adapters, read))
     adapters += (adapters.empty() ? "" : ", ") + hex(checksum_of(adapter));
   const bool has_own = has_adapters(source);
   return {{{"weights", hex(checksum_of_weights(source, threads))},
-           {"the model's own adapters", !has_own                  ? "none"
-                                        : wishes.without_adapters ? "left out"
-                                                                  : "in force"},
+           {"the model's own adapters", !has_own                         ? "none"
+                                        : model_options.without_adapters ? "left out"
+                                                                         : "in force"},
            {"adapters of --adapter", adapters.empty() ? "none" : adapters},
-           {"--kv-cache", wishes.kv_cache.empty() ? "as the model has it" : wishes.kv_cache},
+           {"--kv-cache", model_options.kv_cache.empty() ? "as the model has it" : model_options.kv_cache},
            {"numbers", promise == runtime::Promise::kFast ? "fast" : "exact"}}};
 }
 

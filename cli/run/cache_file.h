@@ -27,7 +27,7 @@ struct NetworkIdentity {
 /// a GGUF file and other checkpoints those of the bytes of config.json and of all tensor files, which are
 /// read once, on all threads. Checksums of their numbers identify adapters. Paths do not count. Throws Error
 /// as opening the model does.
-NetworkIdentity identity_of(const std::string& path, const jobs::ModelWishes& wishes,
+NetworkIdentity identity_of(const std::string& path, const jobs::ModelOptions& model_options,
                             runtime::Promise promise, int threads);
 
 std::vector<std::byte> cache_bytes(const NetworkIdentity& identity, const runtime::Decoding& decoding);

@@ -39,7 +39,7 @@ constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
 struct GenerateFlags {
   std::string model, prompt, prompt_file, system, save_cache, load_cache;
-  jobs::ModelWishes wishes;
+  jobs::ModelOptions model_options;
   runtime::GenerateOptions options;
   std::size_t context = 0;
   int threads = 0;
@@ -138,9 +138,9 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
 }
 
 /// Returns the identity of the cache's network; reads nothing where no cache is kept.
-NetworkIdentity identity_for(const GenerateFlags& flags, const jobs::ModelWishes& wishes) {
+NetworkIdentity identity_for(const GenerateFlags& flags, const jobs::ModelOptions& model_options) {
   if (flags.save_cache.empty() && flags.load_cache.empty()) return {};
-  return identity_of(flags.model, wishes, promise_of(flags.fast), flags.threads);
+  return identity_of(flags.model, model_options, promise_of(flags.fast), flags.threads);
 }
 
 /// Takes one turn for each line of standard input. Opens the network without adapters at its first use.
@@ -153,9 +153,10 @@ void converse(const LanguageModel& model, runtime::Decoding& decoding, const run
   const auto switch_adapters = [&](bool has_adapters) {
     if (has_adapters) return conversation.speak_by(model, decoding);
     if (!bare) {
-      const jobs::ModelWishes wishes{.kv_cache = flags.wishes.kv_cache, .without_adapters = true};
-      bare.emplace(jobs::open_language_model(flags.model, wishes, terminal()));
-      bare_identity = identity_for(flags, wishes);
+      const jobs::ModelOptions model_options{.kv_cache = flags.model_options.kv_cache,
+                                             .without_adapters = true};
+      bare.emplace(jobs::open_language_model(flags.model, model_options, terminal()));
+      bare_identity = identity_for(flags, model_options);
       bare_decoding.emplace(*bare, how);
     }
     conversation.speak_by(*bare, *bare_decoding);
@@ -180,11 +181,11 @@ void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, c
 void generate_verb(const GenerateFlags& flags) {
   check_flags(flags);
   SavedCache saved(flags.save_cache);
-  const LanguageModel model = jobs::open_language_model(flags.model, flags.wishes, terminal());
+  const LanguageModel model = jobs::open_language_model(flags.model, flags.model_options, terminal());
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   runtime::Decoding decoding(model, how);
-  const NetworkIdentity identity = identity_for(flags, flags.wishes);
+  const NetworkIdentity identity = identity_for(flags, flags.model_options);
   if (!flags.load_cache.empty()) load_cache(flags.load_cache, identity, decoding);
   graph::NotFiniteWatch watch(flags.strict);
   const graph::NotFiniteScope scope(&watch);
@@ -279,7 +280,7 @@ void add_generate(CLI::App& app) {
           "What a run of the same model saved: what its text and this one begin with alike is not run again")
       ->type_name("FILE")
       ->group(kInputFlags);
-  add_model_flags(*verb, flags->wishes);
+  add_model_flags(*verb, flags->model_options);
   add_threads_flag(*verb, flags->threads, "Threads, which never change the answer (those the machine has)");
   add_fast_flag(*verb, flags->fast);
   add_strict_flag(*verb, flags->strict);

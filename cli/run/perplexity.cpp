@@ -129,7 +129,7 @@ void add_perplexity(CLI::App& app) {
       ->type_name("TOKENS")
       ->group("What is counted")
       ->check(at_least(1));
-  add_model_flags(*verb, flags->request.wishes);
+  add_model_flags(*verb, flags->request.model_options);
   add_threads_flag(*verb, flags->request.threads,
                    "Threads, which never change the result (those the machine has)");
   add_fast_flag(*verb, flags->request.fast);

@@ -53,9 +53,9 @@ struct RunFlags {
 /// Every file that is read: none may be written.
 std::vector<fs::path> input_files(const RunFlags& options) {
   std::vector<fs::path> files{options.model};
-  for (const std::string& wish : options.inputs) {
-    files.emplace_back(wish);
-    files.emplace_back(wish.substr(wish.find('=') + 1));
+  for (const std::string& requested : options.inputs) {
+    files.emplace_back(requested);
+    files.emplace_back(requested.substr(requested.find('=') + 1));
   }
   return files;
 }

@@ -38,19 +38,19 @@ namespace crumb::cli {
 namespace {
 
 /// Returns the loss that --loss and --teacher mean together.
-tasks::LanguageLoss loss_of(const LanguageWish& wish) {
-  const bool is_fresh = !wish.flags.from_scratch.empty();
-  const std::string teacher = wish.flags.teacher.empty() && is_fresh ? "none" : wish.flags.teacher;
+tasks::LanguageLoss loss_of(const LanguageFlags& requested) {
+  const bool is_fresh = !requested.flags.from_scratch.empty();
+  const std::string teacher = requested.flags.teacher.empty() && is_fresh ? "none" : requested.flags.teacher;
   if (is_fresh && teacher != "none")
     throw usage_error("--teacher float: a network that begins from scratch has no float one to learn from");
   if (!teacher.empty() && teacher != "float" && teacher != "none")
     throw usage_error("--teacher " + quote_text(teacher) + ": expected float or none");
-  if (wish.loss.empty() && wish.task == kSentenceTask) return tasks::LanguageLoss::kMix;
-  if (wish.loss.empty())
+  if (requested.loss.empty() && requested.task == kSentenceTask) return tasks::LanguageLoss::kMix;
+  if (requested.loss.empty())
     return teacher == "none" ? tasks::LanguageLoss::kNextToken : tasks::LanguageLoss::kDivergence;
-  const auto loss = tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, wish.loss, "--loss");
+  const auto loss = tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, requested.loss, "--loss");
   if (!teacher.empty() && (teacher == "none") != (loss == tasks::LanguageLoss::kNextToken))
-    throw usage_error("--loss " + wish.loss + " with --teacher " + teacher +
+    throw usage_error("--loss " + requested.loss + " with --teacher " + teacher +
                       ": ce learns the text's tokens, the others learn from the float network");
   return loss;
 }
@@ -91,10 +91,10 @@ void refuse_quantized_values(const graph::Graph& graph, const std::string& sourc
                       graph::text_of(*quantizer) + "); training begins with a network in floats");
 }
 
-Beginning beginning_of(const LanguageWish& wish) {
-  const LanguageFlags& flags = wish.flags;
+Beginning beginning_of(const LanguageFlags& requested) {
+  const LanguageFlags& flags = requested.flags;
   if (!flags.from_scratch.empty()) {
-    models::FreshNetwork fresh = models::fresh_network(flags.from_scratch, wish.seed);
+    models::FreshNetwork fresh = models::fresh_network(flags.from_scratch, requested.seed);
     return {std::move(fresh.graph), std::move(fresh.files)};
   }
   const TensorSource source = TensorSource::open(flags.model);
@@ -111,9 +111,9 @@ Beginning beginning_of(const LanguageWish& wish) {
 }
 
 /// Returns the network of --start, whose weights are to be learned.
-graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
-  const std::string& path = wish.flags.start;
-  if (!wish.flags.from_scratch.empty())
+graph::Graph start_of(const LanguageFlags& requested, const Beginning& model) {
+  const std::string& path = requested.flags.start;
+  if (!requested.flags.from_scratch.empty())
     throw usage_error("--start has codes of a model, and --from-scratch draws one; give --model");
   graph::Graph start = models::open_graph(path);
   if (start.quantized.empty())
@@ -123,28 +123,29 @@ graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
       {.graph = start,
        .name = "--start " + quote_text(path),
        .files = jobs::packed_files(TensorSource::open(path))},
-      {.graph = model.network, .name = "--model " + quote_text(wish.flags.model), .files = model.files});
+      {.graph = model.network, .name = "--model " + quote_text(requested.flags.model), .files = model.files});
   return start;
 }
 
-void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
-  const bool is_encoder = wish.task == kSentenceTask;
+void check_beginning(const LanguageFlags& requested, const graph::Graph& network) {
+  const bool is_encoder = requested.task == kSentenceTask;
   if (models::is_encoder(network) == is_encoder) return;
-  const bool is_fresh = !wish.flags.from_scratch.empty();
-  throw usage_error((is_fresh ? "--from-scratch " + quote_text(wish.flags.from_scratch)
-                              : "--model " + quote_text(wish.flags.model)) +
+  const bool is_fresh = !requested.flags.from_scratch.empty();
+  throw usage_error((is_fresh ? "--from-scratch " + quote_text(requested.flags.from_scratch)
+                              : "--model " + quote_text(requested.flags.model)) +
                     (is_encoder ? " is a decoder: crumb train lm"
                      : is_fresh ? " is a sentence encoder, which begins with a float one"
                                 : " is a sentence encoder: crumb train embed"));
 }
 
 /// Moves the recipe's stages, which replace flags, into the request. Returns those before training.
-std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
+std::vector<Stage> take_stages(const LanguageFlags& requested, tasks::LanguageRequest& request) {
   const std::vector<Stage> stages = std::exchange(request.recipe.stages, {});
   std::vector<Stage> before;
   if (stages.empty()) return before;
-  if (!wish.given.empty())
-    throw usage_error(wish.given[0] + ": the recipe has stages, which say it (" + to_string(stages[0]) + ")");
+  if (!requested.given.empty())
+    throw usage_error(requested.given[0] + ": the recipe has stages, which say it (" + to_string(stages[0]) +
+                      ")");
   const auto count = [](const Stage& stage, const char* option) {
     return static_cast<std::int64_t>(stage.value(option));
   };
@@ -196,19 +197,20 @@ void check_learned_adapters(const std::vector<Stage>& stages, const tasks::Langu
 
 /// Applies the stages before training to the network: they give the codes that it begins with. A run that
 /// goes on has these in its folder.
-void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages, training::LanguageRun& run) {
+void begin_by_stages(const LanguageFlags& requested, const std::vector<Stage>& stages,
+                     training::LanguageRun& run) {
   if (stages.empty()) return;
-  if (!wish.flags.from_scratch.empty())
+  if (!requested.flags.from_scratch.empty())
     throw usage_error("the stage " + to_string(stages[0]) +
                       " is for a model that there is, and --from-scratch draws one");
-  if (!wish.flags.start.empty())
-    throw usage_error("--start " + quote_text(wish.flags.start) + ": the recipe has the stage " +
+  if (!requested.flags.start.empty())
+    throw usage_error("--start " + quote_text(requested.flags.start) + ": the recipe has the stage " +
                       to_string(stages[0]) + ", which makes the codes that training begins with");
   for (const Stage& stage : stages)
     run.request.start.by += (run.request.start.by.empty() ? "" : ",") + to_string(stage);
   const std::filesystem::path kept = start_in(run.folder);
   std::error_code none;
-  if (!wish.flags.training.restart &&
+  if (!requested.flags.training.restart &&
       std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
       std::filesystem::exists(kept, none)) {
     const OwnFiles own;
@@ -225,8 +227,8 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
 }
 
 /// Returns the flags of training as stages; a rate that is not given follows from the network.
-std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
-  const LanguageFlags& flags = wish.flags;
+std::vector<Stage> stages_of_flags(const LanguageFlags& requested) {
+  const LanguageFlags& flags = requested.flags;
   std::vector<Stage> stages;
   if (flags.block_passes > 0) {
     Stage& stage = stages.emplace_back(parse_stage("block_wise"));
@@ -235,7 +237,7 @@ std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
     if (sequences != stage.value("sequences")) stage.options["sequences"] = sequences;
   }
   if (flags.training.steps > 0)
-    stages.push_back(jobs::end_to_end_stage(flags.training, {.rate = wish.rate,
+    stages.push_back(jobs::end_to_end_stage(flags.training, {.rate = requested.rate,
                                                              .scale_rate = flags.scale_rate,
                                                              .scales_alone = flags.scales_alone,
                                                              .learn_adapters = flags.learn_adapters}));
@@ -243,14 +245,14 @@ std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
 }
 
 /// Returns all stages that make the network, those that made --start first.
-std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
+std::vector<Stage> all_stages(const LanguageFlags& requested, const Recipe& recipe) {
   std::vector<Stage> stages;
-  if (!wish.flags.start.empty())
-    stages = jobs::stages_that_made(jobs::packed_files(TensorSource::open(wish.flags.start)),
-                                    quote_text(wish.flags.start));
+  if (!requested.flags.start.empty())
+    stages = jobs::stages_that_made(jobs::packed_files(TensorSource::open(requested.flags.start)),
+                                    quote_text(requested.flags.start));
   stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
   if (!recipe.stages.empty()) return stages;
-  for (Stage& stage : stages_of_flags(wish)) stages.push_back(std::move(stage));
+  for (Stage& stage : stages_of_flags(requested)) stages.push_back(std::move(stage));
   return stages;
 }
 
@@ -271,62 +273,65 @@ void choose_rate(tasks::LanguageRequest& request) {
 
 }  // namespace
 
-void train_language_model(const LanguageWish& wish) {
-  const LanguageFlags& flags = wish.flags;
-  const bool is_encoder = wish.task == kSentenceTask, is_fresh = !flags.from_scratch.empty();
+void train_language_model(const LanguageFlags& requested) {
+  const LanguageFlags& flags = requested.flags;
+  const bool is_encoder = requested.task == kSentenceTask, is_fresh = !flags.from_scratch.empty();
   const auto needs = [&](const std::string& given, const char* what) {
-    if (given.empty()) throw usage_error("training " + wish.task + " needs " + what);
+    if (given.empty()) throw usage_error("training " + requested.task + " needs " + what);
   };
   if (is_fresh && !flags.model.empty())
     throw usage_error("--from-scratch draws the weights, and --model has them; give one");
   if (!is_fresh)
     needs(flags.model, is_encoder ? "--model FOLDER" : "--model FOLDER, FILE.gguf or FILE.crumb");
-  needs(wish.data, is_encoder ? "--data LINES" : "--data TEXT");
+  needs(requested.data, is_encoder ? "--data LINES" : "--data TEXT");
   if (is_fresh && flags.block_passes > 0)
     throw usage_error("--block-wise learns from a float network's layers, and --from-scratch has none");
-  if (is_fresh && jobs::is_drawn(wish.data))
-    throw usage_error("--data " + wish.data + " is drawn from a float network, and --from-scratch has none");
-  jobs::claim_folder_files({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
-                           wish.output, training::kLanguageFiles);
-  Recipe recipe = language_recipe(wish.recipe, wish.task);
-  const tasks::LanguageLoss loss = loss_of(wish);
-  Beginning beginning = beginning_of(wish);
-  check_beginning(wish, beginning.network);
-  const std::vector<Stage> stages = all_stages(wish, recipe);
+  if (is_fresh && jobs::is_drawn(requested.data))
+    throw usage_error("--data " + requested.data +
+                      " is drawn from a float network, and --from-scratch has none");
+  jobs::claim_folder_files(
+      {flags.model, flags.start, requested.data, requested.valid, flags.training.teacher_logits},
+      requested.output, training::kLanguageFiles);
+  Recipe recipe = language_recipe(requested.recipe, requested.task);
+  const tasks::LanguageLoss loss = loss_of(requested);
+  Beginning beginning = beginning_of(requested);
+  check_beginning(requested, beginning.network);
+  const std::vector<Stage> stages = all_stages(requested, recipe);
   beginning.files[std::string(kRecipePath)] = to_yaml(with_stages(recipe, stages));
   const auto read = [files = beginning.files](std::string_view path) {
     const auto found = files.find(std::string(path));
     return found == files.end() ? std::nullopt : std::optional(found->second);
   };
   std::optional<graph::Graph> start;
-  if (!flags.start.empty()) start = start_of(wish, beginning);
+  if (!flags.start.empty()) start = start_of(requested, beginning);
   training::LanguageRun run{
       .request = {.network = std::move(beginning.network),
                   .recipe = std::move(recipe),
                   .supervision = {.loss = loss, .has_floats = !is_fresh},
                   .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
-                  .steps = {.batch = wish.batch > 0 ? wish.batch : jobs::batch_of(is_encoder),
-                            .seed = wish.seed},
-                  .optimizer = {.rate = wish.rate}},
+                  .steps = {.batch = requested.batch > 0 ? requested.batch : jobs::batch_of(is_encoder),
+                            .seed = requested.seed},
+                  .optimizer = {.rate = requested.rate}},
       .files = std::move(beginning.files),
-      .folder = wish.output};
+      .folder = requested.output};
   run.request.start.network = std::move(start);
   jobs::take_training(flags.training, run.request, terminal());
   run.request.steps.scales_alone = flags.scales_alone;
   run.request.steps.learn_adapters = flags.learn_adapters;
   run.request.optimizer.scale_rate = flags.scale_rate;
-  const std::vector<Stage> before = take_stages(wish, run.request);
-  jobs::refuse_turned_states(stages, run.request, terminal());
+  const std::vector<Stage> before = take_stages(requested, run.request);
+  jobs::refuse_rotated_states(stages, run.request, terminal());
   check_learned_adapters(before, run.request);
-  jobs::read_training_texts(flags.training, {.data = wish.data, .valid = wish.valid, .folder = wish.output},
+  jobs::read_training_texts(flags.training,
+                            {.data = requested.data, .valid = requested.valid, .folder = requested.output},
                             read, run.request, terminal());
-  begin_by_stages(wish, before, run);
+  begin_by_stages(requested, before, run);
   choose_rate(run.request);
   jobs::LanguageTraining how = flags.training;
   how.keeps_memory = true;
   const Json report = jobs::train_with(how, std::move(run), terminal());
   if (report.is_null()) return;  // another process has it
-  wish.json ? print_json(report) : print_report(report, wish.output);
+  requested.json ? print_json(report) : print_report(report, requested.output);
 }
 
 }  // namespace crumb::cli

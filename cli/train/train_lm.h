@@ -22,7 +22,7 @@ struct LanguageFlags {
 };
 
 /// What the flags of one of the verbs request.
-struct LanguageWish {
+struct LanguageFlags {
   std::string task;  ///< kLanguageTask or kSentenceTask
   LanguageFlags flags;
   RecipeFlags recipe;
@@ -34,6 +34,6 @@ struct LanguageWish {
   bool json = false;
 };
 
-void train_language_model(const LanguageWish& wish);
+void train_language_model(const LanguageFlags& requested);
 
 }  // namespace crumb::cli

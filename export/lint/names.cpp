@@ -63,12 +63,12 @@ std::string fault_for_hls4ml(const std::string& name, Named what) {
 
 /// The nearest that it can take, and is none of `names`; it is put there.
 std::string name_for_hls4ml(const std::string& name, std::set<std::string>& names) {
-  std::string wish;
-  for (const char c : name) wish += is_letter(c) || is_digit(c) ? c : '_';
-  if (wish.empty() || !is_letter(wish.front())) wish = "n" + wish;
-  std::string made = wish;
+  std::string requested;
+  for (const char c : name) requested += is_letter(c) || is_digit(c) ? c : '_';
+  if (requested.empty() || !is_letter(requested.front())) requested = "n" + requested;
+  std::string made = requested;
   for (int i = 1; !fault_for_hls4ml(made, Named::kInput).empty() || !names.insert(made).second; ++i)
-    made = wish + "_" + std::to_string(i);
+    made = requested + "_" + std::to_string(i);
   return made;
 }
 

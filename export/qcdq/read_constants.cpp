@@ -49,12 +49,12 @@ class Check {
 
   /// A float that the quantizer makes exactly this of: the first wish that does, or a neighbour of the last.
   std::optional<float> input_for(const One& wanted, float scale, float zero,
-                                 std::span<const float> wishes) const {
-    for (const float wish : wishes) {
-      if ((*this)(wish, scale, zero) == wanted) return wish;
+                                 std::span<const float> requests) const {
+    for (const float requested : requests) {
+      if ((*this)(requested, scale, zero) == wanted) return requested;
     }
     for (const float towards : {INFINITY, -INFINITY}) {
-      const float near = std::nextafter(wishes.back(), towards);
+      const float near = std::nextafter(requests.back(), towards);
       if ((*this)(near, scale, zero) == wanted) return near;
     }
     return {};
@@ -262,8 +262,8 @@ Why QcdqReader::constant(const Node& node, const Tensor& tensor, const std::vect
       const auto code = static_cast<float>((*codes)[i]);
       const float value = (code - zero) * scale;
       if (made.value().values[i] == value && made.value().integers[i] == static_cast<double>(code)) continue;
-      const std::array wishes{values[i], input_of(code, scale, zero, is_bipolar_quant)};
-      const auto found = check.input_for({value, code}, scale, zero, wishes);
+      const std::array requests{values[i], input_of(code, scale, zero, is_bipolar_quant)};
+      const auto found = check.input_for({value, code}, scale, zero, requests);
       if (!found) {
         return "holds the integer " + std::to_string((*codes)[i]) +
                ", which no float32 is rounded to at its scale";

@@ -20,21 +20,21 @@ Rewriter::Rewriter(const Graph& graph) : opsets_(graph.opsets) {
   }
 }
 
-std::string Rewriter::unused(std::set<std::string>& names, const std::string& wish) {
-  std::string name = wish;
-  for (int i = 1; !names.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
+std::string Rewriter::unused(std::set<std::string>& names, const std::string& requested) {
+  std::string name = requested;
+  for (int i = 1; !names.insert(name).second; ++i) name = requested + "_" + std::to_string(i);
   return name;
 }
 
-std::string Rewriter::constant(const std::string& wish, graph::Tensor tensor) {
-  std::string name = unused(value_names_, wish);
+std::string Rewriter::constant(const std::string& requested, graph::Tensor tensor) {
+  std::string name = unused(value_names_, requested);
   values_[name] = graph::value_of(tensor);
   initializers_.emplace(name, std::move(tensor));
   return name;
 }
 
-std::string Rewriter::fresh_value(const std::string& wish, graph::Value known) {
-  std::string name = unused(value_names_, wish);
+std::string Rewriter::fresh_value(const std::string& requested, graph::Value known) {
+  std::string name = unused(value_names_, requested);
   values_[name] = std::move(known);
   return name;
 }

@@ -21,10 +21,10 @@ class Rewriter {
   void release(const graph::Node& node) { node_names_.erase(node.name); }
 
   /// A new initializer, named `wish` or like it; its name.
-  std::string constant(const std::string& wish, graph::Tensor tensor);
+  std::string constant(const std::string& requested, graph::Tensor tensor);
 
   /// A name for a value that a node will make.
-  std::string fresh_value(const std::string& wish, graph::Value known);
+  std::string fresh_value(const std::string& requested, graph::Value known);
 
   /// A new node of ONNX with one output, and that output's name: `output` where given, else the node's name.
   /// What is known of a given output stays as it is.
@@ -43,7 +43,7 @@ class Rewriter {
   graph::Graph finish(graph::Graph graph) &&;
 
  private:
-  std::string unused(std::set<std::string>& names, const std::string& wish);
+  std::string unused(std::set<std::string>& names, const std::string& requested);
 
   std::set<std::string> value_names_, node_names_;
   std::map<std::string, std::int64_t> opsets_;

@@ -115,7 +115,7 @@ class Joiner {
 
   Status add_codes(const PackedTensor& packed) {
     const bool borrows = source_ && packed.encoding->has_levels();
-    Result<QuantizedTensor> copied = borrows ? lend_encoded(source_, packed) : copy_encoded(file_, packed);
+    Result<QuantizedTensor> copied = borrows ? borrow_encoded(source_, packed) : copy_encoded(file_, packed);
     if (!copied.ok()) return copied.failure();
     if (!packed.encoding->has_levels()) return add_values(copied.value(), packed.name);
     auto tensor = std::make_shared<QuantizedTensor>(copied.take());

@@ -146,8 +146,8 @@ class Splitter {
   std::vector<Node> transposes_;
 };
 
-CodeLayout layout_of(const QuantizedTensor& tensor, CodeLayout wish) {
-  return fits_tiles(tensor.shape, tensor.encoding.stack_axes) ? wish : CodeLayout::kRows;
+CodeLayout layout_of(const QuantizedTensor& tensor, CodeLayout requested) {
+  return fits_tiles(tensor.shape, tensor.encoding.stack_axes) ? requested : CodeLayout::kRows;
 }
 
 PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout layout) {

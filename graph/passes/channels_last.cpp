@@ -84,9 +84,9 @@ class LayoutChanger {
     }
   }
 
-  std::string name_for(const std::string& wish) {
-    std::string name = wish;
-    for (int i = 1; !names_.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
+  std::string name_for(const std::string& requested) {
+    std::string name = requested;
+    for (int i = 1; !names_.insert(name).second; ++i) name = requested + "_" + std::to_string(i);
     return name;
   }
 

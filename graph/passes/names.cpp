@@ -18,17 +18,17 @@ bool is_plain(const std::string& name) {
 Graph readable_names(Graph graph) {
   std::map<std::string, std::string> names;
   std::set<std::string> taken;
-  const auto give = [&](const std::string& value, const std::string& wish) {
+  const auto give = [&](const std::string& value, const std::string& requested) {
     if (value.empty() || names.contains(value)) return;
-    std::string name = wish;
-    for (int i = 1; !taken.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
+    std::string name = requested;
+    for (int i = 1; !taken.insert(name).second; ++i) name = requested + "_" + std::to_string(i);
     names[value] = name;
   };
-  const auto give_boundary = [&](const std::vector<std::string>& values, const char* wish) {
+  const auto give_boundary = [&](const std::vector<std::string>& values, const char* requested) {
     for (const std::string& value : values) {
       if (is_plain(value)) give(value, value);
     }
-    for (const std::string& value : values) give(value, wish);
+    for (const std::string& value : values) give(value, requested);
   };
   give_boundary(graph.inputs, "global_in");
   give_boundary(graph.outputs, "global_out");

@@ -98,7 +98,7 @@ class Gatherer {
  public:
   Gatherer(Graph& graph, std::int64_t units) : graph_(graph), units_(units) {}
 
-  std::string gathered(const Blocks& blocks, std::int64_t columns, const std::string& wish) {
+  std::string gathered(const Blocks& blocks, std::int64_t columns, const std::string& requested) {
     const Tensor& first = graph_.initializers.at(blocks[0].constant);
     const std::int64_t size =
         static_cast<std::int64_t>(blocks.size()) * units_ * std::max<std::int64_t>(columns, 1);
@@ -117,7 +117,7 @@ class Gatherer {
     }
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(blocks.size()) * units_};
     if (columns > 0) shape.push_back(columns);
-    return add_constant(graph_, wish, Tensor::floats(shape, values));
+    return add_constant(graph_, requested, Tensor::floats(shape, values));
   }
 
  private:

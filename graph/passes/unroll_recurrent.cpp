@@ -84,9 +84,9 @@ class Unroller {
               .inputs = std::move(inputs),
               .attributes = std::move(attributes)};
     for (std::size_t i = 0; i < outputs; ++i) {
-      const std::string wish = outputs == 1 ? name : name + "_" + std::to_string(i);
+      const std::string requested = outputs == 1 ? name : name + "_" + std::to_string(i);
       node.outputs.push_back(
-          add_value(graph_, wish, {.type = ElementType::kFloat, .shape = {}, .annotations = {}}));
+          add_value(graph_, requested, {.type = ElementType::kFloat, .shape = {}, .annotations = {}}));
     }
     if (!part.empty()) set_cell_part(node, {.cell = cell_, .part = part});
     nodes_.push_back(std::move(node));

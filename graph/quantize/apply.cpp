@@ -189,7 +189,7 @@ void quantize_biases(Graph& graph, const QuantPlan& plan) {
 
 /// Computes the scale of each vector along the last axis: its largest magnitude over the largest code. Zero
 /// vectors get a tiny scale, not 0, which cannot divide.
-std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::string& wish,
+std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::string& requested,
                             std::vector<Node>& nodes) {
   constexpr float kLeast = 0x1p-100F;
   const Value* known = graph.find(edge.value);
@@ -197,7 +197,7 @@ std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::st
   const std::int64_t opset = graph.opset();
   const auto add = [&](const char* what, const char* op, std::vector<std::string> inputs,
                        decltype(Node::attributes) attributes = {}) {
-    const std::string made = add_value(graph, wish + what, like);
+    const std::string made = add_value(graph, requested + what, like);
     Node node{.name = graph.unused_node_name(made), .op = op, .version = opset};
     node.inputs = std::move(inputs);
     node.outputs = {made};
@@ -213,29 +213,29 @@ std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::st
   decltype(Node::attributes) how{{"keepdims", std::int64_t{1}}};
   if (by_input) {
     reduced.push_back(
-        add_constant(graph, wish + "_last", Tensor::ints({1}, std::array<std::int64_t, 1>{-1})));
+        add_constant(graph, requested + "_last", Tensor::ints({1}, std::array<std::int64_t, 1>{-1})));
   } else {
     how["axes"] = std::vector<std::int64_t>{-1};
   }
   const std::string most = add("_absmax", "ReduceMax", std::move(reduced), std::move(how));
-  const std::string least = add_constant(graph, wish + "_least", Tensor::scalar(kLeast));
+  const std::string least = add_constant(graph, requested + "_least", Tensor::scalar(kLeast));
   const std::string bounded = add("_absmax_above_0", "Max", {most, least});
   const NumberFormat& number = *edge.spec.number;
   const float greatest = token_greatest(number, edge.spec.range);
-  const std::string divisor = add_constant(graph, wish + "_greatest", Tensor::scalar(greatest));
+  const std::string divisor = add_constant(graph, requested + "_greatest", Tensor::scalar(greatest));
   return add("_scale", "Div", {bounded, divisor});
 }
 
 }  // namespace
 
-std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish) {
+std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& requested) {
   const NumberFormat& number = *edge.spec.number;
   const auto add = [&](const char* what, float value) {
-    return add_constant(graph, wish + what, Tensor::scalar(value));
+    return add_constant(graph, requested + what, Tensor::scalar(value));
   };
   std::vector<Node> nodes;
   const std::string scale =
-      edge.spec.is_dynamic() ? add_token_scale(graph, edge, wish, nodes) : add("_scale", edge.scale);
+      edge.spec.is_dynamic() ? add_token_scale(graph, edge, requested, nodes) : add("_scale", edge.scale);
   Node node;
   if (number.grid == Grid::kBinary) {
     node = bipolar_quant_node("", scale);

@@ -27,7 +27,7 @@ QuantizedConstant codes_of(const PlannedConstant& constant, const Graph& graph, 
 /// Returns the quantizer of an edge, a node without name, data and output; its other inputs are new
 /// initializers named after `wish`. It is the last node; if the spec is dynamic, nodes that compute its scale
 /// from edge.value precede it.
-std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish);
+std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& requested);
 
 /// A quantized bias: its values and scale. The scale has shape [] if it is one number, else the bias's rank.
 /// A channel whose weights are all 0 gets a scale of which its bias is a multiple.

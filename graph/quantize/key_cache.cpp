@@ -130,20 +130,21 @@ class Inserter {
                 ErrorKind::kUsage);
   }
 
-  std::string product(const Node& node, const std::string& from, const std::string& wish, std::int64_t size) {
+  std::string product(const Node& node, const std::string& from, const std::string& requested,
+                      std::int64_t size) {
     const bool by_head = has_heads_apart(node, from);
     const std::int64_t piece = piece_of(node, size);
     std::string& matrix = matrices_[piece];
     if (matrix.empty())
       matrix = add_constant(graph_, std::string(kCacheRotation) + std::to_string(piece), hadamard(piece));
-    const std::string split = reshaped(from, wish + "_pieces", in_pieces(by_head, size, piece));
-    const std::string made = add_value(graph_, wish + "_rotated_pieces", *graph_.find(split));
+    const std::string split = reshaped(from, requested + "_pieces", in_pieces(by_head, size, piece));
+    const std::string made = add_value(graph_, requested + "_rotated_pieces", *graph_.find(split));
     nodes_.push_back({.name = graph_.unused_node_name(made),
                       .op = "MatMul",
                       .version = graph_.opset(),
                       .inputs = {split, matrix},
                       .outputs = {made}});
-    return reshaped(made, wish + "_rotated", whole(by_head, size));
+    return reshaped(made, requested + "_rotated", whole(by_head, size));
   }
 
   void refuse_quantized(const Node& node, const std::string& value) const {
@@ -155,14 +156,14 @@ class Inserter {
                   ErrorKind::kUsage);
   }
 
-  std::string reshaped(const std::string& from, const std::string& wish,
+  std::string reshaped(const std::string& from, const std::string& requested,
                        const std::vector<std::int64_t>& shape) {
-    const std::string sizes =
-        add_constant(graph_, wish + "_shape", Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
+    const std::string sizes = add_constant(graph_, requested + "_shape",
+                                           Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
     Shape known;
     for (const std::int64_t size : shape) known.push_back(size > 0 ? Dim(size) : Dim());
     const std::string made =
-        add_value(graph_, wish, {.type = ElementType::kFloat, .shape = known, .annotations = {}});
+        add_value(graph_, requested, {.type = ElementType::kFloat, .shape = known, .annotations = {}});
     nodes_.push_back({.name = graph_.unused_node_name(made),
                       .op = "Reshape",
                       .version = graph_.opset(),
@@ -171,13 +172,13 @@ class Inserter {
     return made;
   }
 
-  std::string quantizer(const std::string& split, const std::string& wish) {
+  std::string quantizer(const std::string& split, const std::string& requested) {
     PlannedEdge edge{.value = split, .spec = spec_, .scale = 1};
     if (spec_.granularity != Granularity::kTensor) edge.spec.granularity = Granularity::kToken;
     std::vector<Node> made = activation_quantizer(graph_, edge, split);
     made.back().inputs[0] = split;
-    made.back().outputs = {add_value(graph_, wish + "_quantized", *graph_.find(split))};
-    made.back().name = graph_.unused_node_name(wish + "_quant");
+    made.back().outputs = {add_value(graph_, requested + "_quantized", *graph_.find(split))};
+    made.back().name = graph_.unused_node_name(requested + "_quant");
     std::ranges::move(made, std::back_inserter(nodes_));
     return nodes_.back().outputs[0];
   }

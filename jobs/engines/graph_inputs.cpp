@@ -34,23 +34,24 @@ Tensor ones(graph::ElementType type, const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes,
+std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& requests,
                                 const std::string& field) {
   std::map<std::string, Tensor> found;
   std::vector<std::string> unnamed;
-  for (const std::string& wish : wishes) {
-    const std::size_t equals = wish.find('=');
-    const std::string name = wish.substr(0, equals);
+  for (const std::string& requested : requests) {
+    const std::size_t equals = requested.find('=');
+    const std::string name = requested.substr(0, equals);
     const bool is_name =
         equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
     if (is_name) {
-      if (!found.emplace(name, graph::read_array(wish.substr(equals + 1))).second) {
+      if (!found.emplace(name, graph::read_array(requested.substr(equals + 1))).second) {
         throw usage_error(field + " gives " + quote_text(name) + " twice");
       }
-    } else if (std::filesystem::exists(wish) || equals == std::string::npos) {
-      unnamed.push_back(wish);
+    } else if (std::filesystem::exists(requested) || equals == std::string::npos) {
+      unnamed.push_back(requested);
     } else {
-      throw usage_error(field + " " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
+      throw usage_error(field + " " + quote_text(requested) + ": " +
+                        unknown_name("input", name, graph.inputs));
     }
   }
   std::vector<Tensor> inputs;

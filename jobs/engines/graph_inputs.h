@@ -10,8 +10,8 @@ namespace crumb::jobs {
 
 /// A tensor for each input of the graph. A wish is NAME=FILE, or FILE where the graph has one input (or for
 /// the first that is not named). Throws Error: an unknown name, one that is given twice or not at all.
-/// `field`: what the wishes are called in messages.
-std::vector<graph::Tensor> read_inputs(const graph::Graph& graph, const std::vector<std::string>& wishes,
+/// `field`: what the requests are called in messages.
+std::vector<graph::Tensor> read_inputs(const graph::Graph& graph, const std::vector<std::string>& requests,
                                        const std::string& field);
 
 /// Numbers to compute with, the same in every run: halves and thirds of small integers, and ones where the

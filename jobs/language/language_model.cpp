@@ -14,27 +14,27 @@ namespace crumb::jobs {
 
 namespace {
 
-graph::Graph graph_of(const std::string& path, const ModelWishes& wishes, const Observer& observer) {
+graph::Graph graph_of(const std::string& path, const ModelOptions& model_options, const Observer& observer) {
   graph::Graph graph = models::open_graph(path);
-  if (wishes.without_adapters) graph = graph::without_adapters(std::move(graph));
-  if (wishes.kv_cache.empty()) return graph;
+  if (model_options.without_adapters) graph = graph::without_adapters(std::move(graph));
+  if (model_options.kv_cache.empty()) return graph;
   try {
-    const SpecOrKeep spec = parse_cache_or_keep(wishes.kv_cache);
+    const SpecOrKeep spec = parse_cache_or_keep(model_options.kv_cache);
     return spec ? graph::with_quantized_cache(graph::infer_shapes(std::move(graph)), *spec) : graph;
   } catch (const Error& error) {
-    throw within(observer.spelled("kv_cache") + " " + wishes.kv_cache, error);
+    throw within(observer.spelled("kv_cache") + " " + model_options.kv_cache, error);
   }
 }
 
 }  // namespace
 
-runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes,
+runtime::LanguageModel open_language_model(const std::string& path, const ModelOptions& model_options,
                                            const Observer& observer) {
   const auto files = models::open_weights(path);
   const auto read = [&](std::string_view file) { return files->file(file); };
-  graph::Graph graph = graph_of(path, wishes, observer);
-  return runtime::LanguageModel::load(for_runtime(with_adapters(std::move(graph), wishes.adapters, read)),
-                                      read, files->describe());
+  graph::Graph graph = graph_of(path, model_options, observer);
+  return runtime::LanguageModel::load(
+      for_runtime(with_adapters(std::move(graph), model_options.adapters, read)), read, files->describe());
 }
 
 }  // namespace crumb::jobs

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "jobs/model_wishes.h"
+#include "jobs/model_options.h"
 #include "jobs/observer.h"
 #include "runtime/language/language_model.h"
 
@@ -11,7 +11,7 @@ namespace crumb::jobs {
 
 /// A Hugging Face folder, a GGUF file or a packed file of a decoder. Throws Error, which names it, or the
 /// wish.
-runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes,
+runtime::LanguageModel open_language_model(const std::string& path, const ModelOptions& model_options,
                                            const Observer& observer);
 
 }  // namespace crumb::jobs

@@ -18,7 +18,8 @@ std::vector<Scored> open_models(const ScoreRequest& request, const Observer& obs
       .context = request.context};
   std::vector<Scored> models;
   for (const std::string& path : request.models)
-    models.push_back(std::make_unique<ScoredModel>(path, request.wishes, how, observer, request.strict));
+    models.push_back(
+        std::make_unique<ScoredModel>(path, request.model_options, how, observer, request.strict));
   return models;
 }
 
@@ -45,7 +46,7 @@ ScoreReport score_text(const std::string& text, const ScoreRequest& request, con
   Scored baseline;
   if (!request.baseline.empty()) {
     baseline = std::make_unique<ScoredModel>(
-        request.baseline, ModelWishes{},
+        request.baseline, ModelOptions{},
         runtime::DecodingOptions{.threads = request.threads, .context = request.context}, observer);
     check_alike(first, baseline->model, baseline_name, text, ids, request.tokens);
   }

@@ -35,10 +35,10 @@ class DecodingLogits final : public eval::LogitsSource {
 
 /// A model and one sequence of it.
 struct ScoredModel {
-  ScoredModel(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how,
+  ScoredModel(const std::string& path, const ModelOptions& model_options, const runtime::DecodingOptions& how,
               const Observer& observer, bool strict = false)
       : name(path),
-        model(open_language_model(path, wishes, observer)),
+        model(open_language_model(path, model_options, observer)),
         watch(strict),
         logits(model, how, &watch) {}
 

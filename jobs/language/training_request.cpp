@@ -133,8 +133,8 @@ std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& fi
   return recipe == files.end() ? std::vector<Stage>() : parse_recipe(recipe->second, name).stages;
 }
 
-void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
-                          const Observer& observer) {
+void refuse_rotated_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
+                           const Observer& observer) {
   const bool compares = request.supervision.loss == tasks::LanguageLoss::kHidden ||
                         request.supervision.loss == tasks::LanguageLoss::kMix;
   if (!compares && request.block_wise.passes == 0) return;

@@ -42,8 +42,8 @@ std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& fi
 
 /// Throws usage Error where states between layers are to be compared with the float network's, and one of the
 /// stages that made the other network has rotated them (rotate, with its streams).
-void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
-                          const Observer& observer);
+void refuse_rotated_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
+                           const Observer& observer);
 
 /// Trains into the run's folder, with how often a state is kept and the like from `training`, and tells the
 /// observer how far it is. Gives the report, null in a process that another one writes for. Throws what

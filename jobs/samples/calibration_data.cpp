@@ -45,15 +45,15 @@ std::vector<fs::path> files_of(const std::string& path, const std::string& field
 }
 
 /// "NAME=PATH" where NAME is an input; else a path.
-std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& wish,
+std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& requested,
                                                const std::string& field) {
   for (const std::string& input : graph.inputs) {  // a name may hold a '='
-    if (wish.starts_with(input + "=")) return {input, wish.substr(input.size() + 1)};
+    if (requested.starts_with(input + "=")) return {input, requested.substr(input.size() + 1)};
   }
-  const std::size_t equals = wish.find('=');
-  if (equals == std::string::npos || fs::exists(wish)) return {"", wish};
-  throw usage_error(field + " " + quote_text(wish) + ": " +
-                    unknown_name("input", wish.substr(0, equals), graph.inputs));
+  const std::size_t equals = requested.find('=');
+  if (equals == std::string::npos || fs::exists(requested)) return {"", requested};
+  throw usage_error(field + " " + quote_text(requested) + ": " +
+                    unknown_name("input", requested.substr(0, equals), graph.inputs));
 }
 
 /// Samples are float32 where the network takes it and they are float64, as NumPy makes them.
@@ -94,14 +94,14 @@ void add_sample_paths(const std::vector<std::string>& samples, std::vector<fs::p
   }
 }
 
-CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes,
+CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& requests,
                                  const std::string& field, const std::string& what)
     : graph_(&graph), field_(field) {
   std::map<std::string, std::vector<fs::path>> named;
-  for (const std::string& wish : wishes) {
-    const auto [given, path] = split_wish(graph, wish, field);
+  for (const std::string& requested : requests) {
+    const auto [given, path] = split_wish(graph, requested, field);
     if (given.empty() && graph.inputs.size() != 1) {
-      throw usage_error(field_ + " " + quote_text(wish) + ": the graph has " +
+      throw usage_error(field_ + " " + quote_text(requested) + ": the graph has " +
                         count_text(graph.inputs.size(), "input") +
                         ", expected NAME=FILE.npy for each, as in " + field + " " +
                         (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");

@@ -24,8 +24,8 @@ class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds
   /// no .npy. `field`: what gives them, and `what` they are there, for messages.
-  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes, const std::string& field,
-                  const std::string& what);
+  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& requests,
+                  const std::string& field, const std::string& what);
 
   /// Batches of at most 32 samples, fewer where these together would take more than 64 MB
   /// (ptq/samples/sample_bytes.h; what nodes compute on the way comes on top), or as many as a fixed batch of the

@@ -13,8 +13,8 @@ using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 /// "NAME=X.npy" names a file, too.
-std::vector<fs::path> sample_files(const std::string& wish) {
-  const fs::path path = fs::exists(wish) ? wish : wish.substr(wish.find('=') + 1);
+std::vector<fs::path> sample_files(const std::string& requested) {
+  const fs::path path = fs::exists(requested) ? requested : requested.substr(requested.find('=') + 1);
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -24,10 +24,10 @@ std::vector<fs::path> sample_files(const std::string& wish) {
   return files;
 }
 
-Json identities(const std::vector<std::string>& wishes) {
+Json identities(const std::vector<std::string>& requests) {
   Json files = Json::array();
-  for (const std::string& wish : wishes) {
-    for (const fs::path& file : sample_files(wish)) {
+  for (const std::string& requested : requests) {
+    for (const fs::path& file : sample_files(requested)) {
       if (fs::exists(file)) files.push_back(file_identity(file));
     }
   }

@@ -45,8 +45,10 @@ eval::Labels read_labels(const std::string& path, const Observer& observer) {
 /// By a graph's first output.
 class ArrayMeasure final : public Measure {
  public:
-  ArrayMeasure(SweepRequest wish, const Observer& observer)
-      : wish_(std::move(wish)), observer_(observer), labels_(read_labels(wish_.labels, observer)) {}
+  ArrayMeasure(SweepRequest requested, const Observer& observer)
+      : requested_(std::move(requested)),
+        observer_(observer),
+        labels_(read_labels(requested_.labels, observer)) {}
 
   Scores of_float() override { return scores(expected()); }
   Scores of(const std::string& file) override {
@@ -61,24 +63,25 @@ class ArrayMeasure final : public Measure {
  private:
   const Outputs& expected() {
     if (!expected_) {
-      expected_ = outputs_of(wish_.input);
+      expected_ = outputs_of(requested_.input);
       try {
         eval::check_labels(labels_, expected_->shapes);
       } catch (const Error& error) {
-        throw usage_error(observer_.spelled("labels") + " " + quote_text(wish_.labels) + ": " + error.what());
+        throw usage_error(observer_.spelled("labels") + " " + quote_text(requested_.labels) + ": " +
+                          error.what());
       }
     }
     return *expected_;
   }
 
   Scores scores(const Outputs& found) const {
-    return eval::score_outputs(expected_->values, found.values, expected_->shapes, labels_, wish_.peak);
+    return eval::score_outputs(expected_->values, found.values, expected_->shapes, labels_, requested_.peak);
   }
 
   Outputs outputs_of(const std::string& file) const {
     const Graph graph = graph::infer_shapes(models::open_graph(file));
-    const CalibrationData data(graph, wish_.valid, observer_.spelled("valid"), "samples");
-    const auto executable = prepare_on_either(graph, wish_.threads);
+    const CalibrationData data(graph, requested_.valid, observer_.spelled("valid"), "samples");
+    const auto executable = prepare_on_either(graph, requested_.threads);
     Outputs all;
     for (std::size_t i = 0; i < data.files(); ++i) {
       const std::vector<Tensor> inputs = data.inputs(i);
@@ -97,7 +100,7 @@ class ArrayMeasure final : public Measure {
     return all;
   }
 
-  const SweepRequest wish_;
+  const SweepRequest requested_;
   const Observer& observer_;
   const eval::Labels labels_;
   std::optional<Outputs> expected_;
@@ -106,12 +109,12 @@ class ArrayMeasure final : public Measure {
 /// As crumb embed and crumb agree.
 class SentenceMeasure final : public Measure {
  public:
-  explicit SentenceMeasure(SweepRequest wish) : wish_(std::move(wish)) {
-    for (const std::string& file : wish_.valid) {
+  explicit SentenceMeasure(SweepRequest requested) : requested_(std::move(requested)) {
+    for (const std::string& file : requested_.valid) {
       const std::vector<std::string> lines = read_lines(file);
       lines_.insert(lines_.end(), lines.begin(), lines.end());
     }
-    if (lines_.empty()) throw usage_error(quote_text(wish_.valid.front()) + " holds no line");
+    if (lines_.empty()) throw usage_error(quote_text(requested_.valid.front()) + " holds no line");
   }
 
   Scores of_float() override { return scores(expected()); }
@@ -122,14 +125,14 @@ class SentenceMeasure final : public Measure {
 
  private:
   const std::vector<float>& expected() {
-    if (expected_.empty()) expected_ = vectors_of(wish_.input);
+    if (expected_.empty()) expected_ = vectors_of(requested_.input);
     return expected_;
   }
 
   /// Vectors are no logits: rows are compared as a whole.
   Scores scores(const std::vector<float>& found) const {
     const eval::ScoreShape shape{.samples = lines_.size(), .width = 1, .size = found.size()};
-    return eval::score_outputs(expected_, found, {&shape, 1}, {}, wish_.peak);
+    return eval::score_outputs(expected_, found, {&shape, 1}, {}, requested_.peak);
   }
 
   std::vector<float> vectors_of(const std::string& file) const {
@@ -137,10 +140,10 @@ class SentenceMeasure final : public Measure {
     const auto encoder = runtime::SentenceEncoder::load(
         for_runtime(models::open_graph(file)), [&](const std::string& path) { return source->file(path); },
         source->describe());
-    return encoder.embed(lines_, wish_.threads);
+    return encoder.embed(lines_, requested_.threads);
   }
 
-  const SweepRequest wish_;
+  const SweepRequest requested_;
   std::vector<std::string> lines_;
   std::vector<float> expected_;
 };
@@ -148,28 +151,28 @@ class SentenceMeasure final : public Measure {
 /// As crumb perplexity --baseline.
 class TextMeasure final : public Measure {
  public:
-  TextMeasure(SweepRequest wish, Observer& observer)
-      : wish_(std::move(wish)),
+  TextMeasure(SweepRequest requested, Observer& observer)
+      : requested_(std::move(requested)),
         observer_(observer),
-        text_(read_tokenized_text(wish_.valid.front(), observer)) {}
+        text_(read_tokenized_text(requested_.valid.front(), observer)) {}
 
   Scores of_float() override {
-    Scores scores = measured(wish_.input, "");
+    Scores scores = measured(requested_.input, "");
     scores["kl"] = 0;
     scores["agreement"] = 1;
     return scores;
   }
-  Scores of(const std::string& file) override { return measured(file, wish_.input); }
+  Scores of(const std::string& file) override { return measured(file, requested_.input); }
 
  private:
   Scores measured(const std::string& file, const std::string& baseline) const {
     const ScoreReport report = score_text(text_,
                                           {.models = {file},
-                                           .text = wish_.valid.front(),
+                                           .text = requested_.valid.front(),
                                            .baseline = baseline,
-                                           .context = wish_.context,
-                                           .tokens = wish_.valid_tokens,
-                                           .threads = wish_.threads},
+                                           .context = requested_.context,
+                                           .tokens = requested_.valid_tokens,
+                                           .threads = requested_.threads},
                                           "the float network", observer_);
     const eval::Perplexity& made = report.models.front().made;
     Scores scores{{"perplexity", made.perplexity}};
@@ -179,7 +182,7 @@ class TextMeasure final : public Measure {
     return scores;
   }
 
-  const SweepRequest wish_;
+  const SweepRequest requested_;
   Observer& observer_;
   const std::string text_;
 };
@@ -190,31 +193,32 @@ void refuse_for_others(bool is_given, const std::string& field, const std::strin
 
 }  // namespace
 
-std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest wish, Observer& observer) {
+std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest requested, Observer& observer) {
   const auto field = [&](const char* name) { return observer.spelled(name); };
-  for (const std::string& path : wish.valid) {
+  for (const std::string& path : requested.valid) {
     if (path.find('=') == std::string::npos && !std::filesystem::exists(path))
       throw usage_error(field("valid") + " " + quote_text(path) + ": no such file or folder");
   }
-  const auto texts = std::ranges::count_if(wish.valid, names_text);
+  const auto texts = std::ranges::count_if(requested.valid, names_text);
   const bool is_sentences = texts > 0 && source.checkpoint() && models::is_encoder(source.graph);
   const bool is_language = texts > 0 && !is_sentences;
-  refuse_for_others(!is_language && wish.valid_tokens > 0, field("valid_tokens"), "a language model's text");
-  refuse_for_others(!is_language && wish.context > 0, field("context"), "a language model's text");
-  if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(wish), observer);
-  refuse_for_others(!wish.labels.empty(), field("labels"), "networks that are measured on arrays");
-  if (texts != static_cast<std::ptrdiff_t>(wish.valid.size()))
+  refuse_for_others(!is_language && requested.valid_tokens > 0, field("valid_tokens"),
+                    "a language model's text");
+  refuse_for_others(!is_language && requested.context > 0, field("context"), "a language model's text");
+  if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(requested), observer);
+  refuse_for_others(!requested.labels.empty(), field("labels"), "networks that are measured on arrays");
+  if (texts != static_cast<std::ptrdiff_t>(requested.valid.size()))
     throw usage_error(field("valid") + " gives texts and arrays; expected one kind");
   if (!source.checkpoint())
-    throw usage_error(field("valid") + " " + quote_text(wish.valid.front()) +
+    throw usage_error(field("valid") + " " + quote_text(requested.valid.front()) +
                       " is a text, which is for a language model's or sentence encoder's folder or GGUF "
                       "file; a graph takes .npy");
-  if (is_sentences) return std::make_unique<SentenceMeasure>(std::move(wish));
-  refuse_for_others(wish.valid.size() > 1, field("valid") + " with several texts", "sentence encoders");
-  refuse_for_others(wish.peak.has_value(), field("peak"), "networks whose psnr is measured");
+  if (is_sentences) return std::make_unique<SentenceMeasure>(std::move(requested));
+  refuse_for_others(requested.valid.size() > 1, field("valid") + " with several texts", "sentence encoders");
+  refuse_for_others(requested.peak.has_value(), field("peak"), "networks whose psnr is measured");
   constexpr std::size_t kContext = 1024;  // as crumb perplexity has it
-  if (wish.context == 0) wish.context = kContext;
-  return std::make_unique<TextMeasure>(std::move(wish), observer);
+  if (requested.context == 0) requested.context = kContext;
+  return std::make_unique<TextMeasure>(std::move(requested), observer);
 }
 
 }  // namespace crumb::jobs

@@ -58,9 +58,9 @@ class Converter {
   }
 
  private:
-  static Names names_of(Names given, const std::string& wish, std::size_t count) {
+  static Names names_of(Names given, const std::string& requested, std::size_t count) {
     for (std::size_t i = given.size(); i < count; ++i) {
-      given.push_back(count == 1 ? wish : wish + "_" + std::to_string(i));
+      given.push_back(count == 1 ? requested : requested + "_" + std::to_string(i));
     }
     return given;
   }

@@ -16,11 +16,11 @@ Ints axes_up_to(std::int64_t rank) {
   return axes;
 }
 
-std::string Network::unused(const std::string& wish) {
-  for (std::int64_t& next = taken_[wish];;) {
-    const std::string name = next == 0 ? wish : wish + "_" + std::to_string(next);
+std::string Network::unused(const std::string& requested) {
+  for (std::int64_t& next = taken_[requested];;) {
+    const std::string name = next == 0 ? requested : requested + "_" + std::to_string(next);
     ++next;
-    if (name == wish || taken_.try_emplace(name, 1).second) return name;
+    if (name == requested || taken_.try_emplace(name, 1).second) return name;
   }
 }
 
@@ -58,8 +58,8 @@ std::string Network::scalar(const at::Scalar& value, at::ScalarType type) {
   return tensor(at::scalar_tensor(value, wide).to(type), "scalar");
 }
 
-std::string Network::tensor(const at::Tensor& constant, const std::string& wish) {
-  const std::string name = unused(wish);
+std::string Network::tensor(const at::Tensor& constant, const std::string& requested) {
+  const std::string name = unused(requested);
   const at::Tensor value = constant.detach().contiguous().cpu();
   graph.initializers[name] = libtorch::to_constant(libtorch::typed(value));
   return name;

@@ -33,7 +33,7 @@ class Network {
   std::string ints(const Ints& values);                              ///< a constant of rank 1
   std::string index(std::int64_t value);                             ///< a constant of rank 0, int64
   std::string scalar(const at::Scalar& value, at::ScalarType type);  ///< of rank 0
-  std::string tensor(const at::Tensor& constant, const std::string& wish = "constant");
+  std::string tensor(const at::Tensor& constant, const std::string& requested = "constant");
 
   /// Sizes as a tensor of rank 1: a constant, or computed from the batch. Throws Error for numbers that are
   /// not n * batch + m.
@@ -49,7 +49,7 @@ class Network {
   std::string squeeze(const std::string& value, const Ints& axes);
   std::string slice(const std::string& value, std::int64_t axis, std::int64_t begin, std::int64_t end);
 
-  std::string unused(const std::string& wish);  ///< a free name, which is taken afterwards
+  std::string unused(const std::string& requested);  ///< a free name, which is taken afterwards
 
   graph::Graph graph;
 

@@ -83,7 +83,7 @@ GraphModule::GraphModule(Graph graph, const GraphModuleOptions& options)
       constants_[name] = to_typed(constant);
       continue;
     }
-    add_constant(name, options.lends ? lent(constant) : to_typed(constant),
+    add_constant(name, options.borrows ? borrowed(constant) : to_typed(constant),
                  graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
   }
   for (const Node& node : graph_.nodes) {

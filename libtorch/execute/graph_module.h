@@ -33,7 +33,7 @@ struct GraphModuleOptions {
   std::set<std::string> given =
       {};  ///< constants that every run gets by `instead`: neither parameters nor buffers
   Codes codes = Codes::kDecoded;
-  bool lends =
+  bool borrows =
       false;  ///< parameters and buffers lie in the graph's memory: for networks that are only executed
 };
 

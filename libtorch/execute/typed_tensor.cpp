@@ -147,7 +147,7 @@ TypedTensor to_typed(const graph::Tensor& constant, at::Device device) {
   return {out.to(device), type};
 }
 
-TypedTensor lent(const graph::Tensor& constant) {
+TypedTensor borrowed(const graph::Tensor& constant) {
   if (!is_its_own_carrier(constant.type()) || constant.size() == 0) return to_typed(constant);
   auto* data =
       const_cast<std::byte*>(constant.bytes().data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)

@@ -42,7 +42,7 @@ TypedTensor to_typed(const graph::Tensor& constant, at::Device device = at::kCPU
 
 /// The same without a copy, where LibTorch has the type: a tensor of the constant's own memory, which nobody
 /// may write to.
-TypedTensor lent(const graph::Tensor& constant);
+TypedTensor borrowed(const graph::Tensor& constant);
 graph::Tensor to_constant(const TypedTensor& value);
 
 /// Brings a result of the carrier's arithmetic into an integer type's range as two's complement wraps around.

@@ -56,7 +56,7 @@ FormatCounts::FormatCounts(const FormatSpace& space, const std::vector<QuantPlan
       units.emplace_back(unit.options(), std::vector<NodeCounts>(space.shared_options(group)));
   }
   Rest rest;
-  for (std::size_t own = 0; own < space.wish().weights.size(); ++own) {
+  for (std::size_t own = 0; own < space.requested().weights.size(); ++own) {
     QuantPlan plan = space.plan_of(space.uniform(own, 0));
     round_constants(space.graph(), plan, threads);
     for (std::size_t shared = 0; shared < plans.size(); ++shared) {

@@ -62,10 +62,10 @@ std::vector<graph::LayerGroup> free_layers(const FormatSpace& space) {
 /// Returns losses of the free groups, in order.
 std::vector<std::vector<double>> activation_losses(const Setting& setting, const FormatSpace& space,
                                                    const std::vector<graph::QuantPlan>& plans,
-                                                   const LossWish& wish, const FloatResults* floats) {
+                                                   const LossRequest& requested, const FloatResults* floats) {
   const std::vector<graph::LayerGroup> layers = free_layers(space);
   if (layers.empty()) return {};
-  const InputErrors errors = wish.sensitivity == Sensitivity::kError
+  const InputErrors errors = requested.sensitivity == Sensitivity::kError
                                  ? own_input_errors(setting, layers, plans)
                                  : output_input_errors(setting, layers, plans);
   std::vector<std::vector<double>> losses;
@@ -76,7 +76,7 @@ std::vector<std::vector<double>> activation_losses(const Setting& setting, const
         for (std::size_t i = 0; i < plans.size(); ++i) sums[i] += errors.at(node.node)[i];
   }
   if (!floats) return losses;
-  const std::vector<QuantSpec>& specs = space.wish().activations;
+  const std::vector<QuantSpec>& specs = space.requested().activations;
   const std::size_t at = index_of(specs, probe_of(specs));
   const std::vector<double> far = input_distances(setting, layers, plans[at], *floats);
   Proportion proportion;
@@ -91,12 +91,13 @@ std::vector<std::vector<double>> activation_losses(const Setting& setting, const
 }  // namespace
 
 FormatLosses measure_losses(const Setting& setting, const FormatSpace& space,
-                            const std::vector<graph::QuantPlan>& plans, const LossWish& wish) {
-  const std::vector<QuantSpec>& specs = space.wish().weights;
-  const bool by_outputs = wish.sensitivity != Sensitivity::kError;
+                            const std::vector<graph::QuantPlan>& plans, const LossRequest& requested) {
+  const std::vector<QuantSpec>& specs = space.requested().weights;
+  const bool by_outputs = requested.sensitivity != Sensitivity::kError;
   const OutputErrors outputs = by_outputs ? output_errors(setting, specs) : OutputErrors();
   std::optional<FloatResults> floats;
-  if (wish.sensitivity == Sensitivity::kKl) floats.emplace(setting, wish.distance, wish.probes);
+  if (requested.sensitivity == Sensitivity::kKl)
+    floats.emplace(setting, requested.distance, requested.probes);
 
   ConstantLosses constants;
   for (const Group& group : space.groups())
@@ -109,7 +110,7 @@ FormatLosses measure_losses(const Setting& setting, const FormatSpace& space,
   if (floats) weigh_by_predictions(setting, specs, *floats, constants);
 
   FormatLosses losses;
-  const auto inputs = activation_losses(setting, space, plans, wish, floats ? &*floats : nullptr);
+  const auto inputs = activation_losses(setting, space, plans, requested, floats ? &*floats : nullptr);
   std::size_t next = 0;
   for (const Group& group : space.groups()) {
     losses.activations.push_back(group.is_free ? inputs[next++] : std::vector<double>(1));

@@ -18,7 +18,7 @@ struct FormatLosses {
   std::vector<std::vector<double>> activations;
 };
 
-struct LossWish {
+struct LossRequest {
   Sensitivity sensitivity = Sensitivity::kError;
   Distance distance;       ///< for kKl
   std::size_t probes = 0;  ///< samples, for kKl
@@ -28,6 +28,6 @@ struct LossWish {
 /// has an engine and samples if activations are chosen or sensitivity is not kError; its plan makes codes of
 /// all of the space's weights.
 FormatLosses measure_losses(const Setting& setting, const FormatSpace& space,
-                            const std::vector<graph::QuantPlan>& plans, const LossWish& wish);
+                            const std::vector<graph::QuantPlan>& plans, const LossRequest& requested);
 
 }  // namespace crumb::ptq

@@ -30,24 +30,25 @@ struct RuleKey {
 
 }  // namespace
 
-FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(graph), wish_(std::move(wish)) {
+FormatSpace::FormatSpace(const graph::Graph& graph, FormatRequest requested)
+    : graph_(graph), requested_(std::move(requested)) {
   // These formats fit every shape.
   const auto probe = [&](const char* weights, const char* embeddings) {
-    return planned_without_biases(wish_.recipe(
-        QuantSpec::parse(weights), wish_.tables ? QuantSpec::parse(embeddings) : usual_embeddings()));
+    return planned_without_biases(requested_.recipe(
+        QuantSpec::parse(weights), requested_.tables ? QuantSpec::parse(embeddings) : usual_embeddings()));
   };
   const QuantPlan plan = probe("int8:tensor", "int7:tensor"), changed = probe("int6:tensor", "int5:tensor");
   bool has_choice = false;
   for (graph::LayerGroup& layers : layer_groups(graph, plan)) {
     Group group;
-    group.is_free = !wish_.activations.empty() && !layers.sources.empty() && !has_fixed_inputs(layers);
+    group.is_free = !requested_.activations.empty() && !layers.sources.empty() && !has_fixed_inputs(layers);
     for (const graph::FormatUnit& one : layers.units) {
       Unit unit{.unit = one, .fits = {}};
       unit.is_free = std::ranges::all_of(one.constants, [&](const std::string& name) {
         return constant_of(plan, name).spec != constant_of(changed, name).spec;
       });
       unit.is_table = unit.is_free && constant_of(plan, *one.constants.begin()).spec->number->bits == 7;
-      for (const QuantSpec& spec : wish_.weights)
+      for (const QuantSpec& spec : requested_.weights)
         unit.fits.push_back(std::ranges::none_of(one.constants, [&](const std::string& name) {
           const graph::MatrixAxes axes = constant_of(plan, name).axes;
           return graph::misfit_of(spec, graph.initializers.at(name).shape(), axes).has_value();
@@ -70,7 +71,7 @@ FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(gr
 
 /// Whether the recipe's own field for graph inputs applies.
 bool FormatSpace::has_fixed_inputs(const graph::LayerGroup& group) const {
-  return wish_.recipe(wish_.weights[0], usual_embeddings()).inputs.has_value() &&
+  return requested_.recipe(requested_.weights[0], usual_embeddings()).inputs.has_value() &&
          std::ranges::all_of(group.sources, [&](const std::string& value) { return is_input(value); });
 }
 
@@ -94,16 +95,16 @@ FormatChoice FormatSpace::uniform(std::size_t weights, std::size_t activations) 
 
 Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
   std::vector<std::size_t> uses[2];  // how often weights and tables use each format
-  for (auto& counts : uses) counts.assign(wish_.weights.size(), 0);
+  for (auto& counts : uses) counts.assign(requested_.weights.size(), 0);
   for (std::size_t g = 0; g < groups_.size(); ++g)
     for (std::size_t u = 0; u < groups_[g].units.size(); ++u)
       if (const Unit& unit = groups_[g].units[u]; unit.is_free) ++uses[unit.is_table][choice[g].own[u]];
   const auto most = [&](bool table) -> const QuantSpec& {
-    return wish_
+    return requested_
         .weights[static_cast<std::size_t>(std::ranges::max_element(uses[table]) - uses[table].begin())];
   };
   const bool has_tables = std::ranges::any_of(uses[true], [](std::size_t count) { return count > 0; });
-  Recipe recipe = wish_.recipe(most(false), has_tables ? most(true) : usual_embeddings());
+  Recipe recipe = requested_.recipe(most(false), has_tables ? most(true) : usual_embeddings());
   const graph::Links links(graph_);
   std::map<RuleKey, std::size_t> rules;  // indices of rules in the recipe
   std::set<std::string> inputs;
@@ -111,7 +112,7 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
     const Group& group = groups_[g];
     for (std::size_t u = 0; u < group.units.size(); ++u) {
       const Unit& unit = group.units[u];
-      const bool names_weights = unit.is_free && wish_.weights[choice[g].own[u]] != most(unit.is_table);
+      const bool names_weights = unit.is_free && requested_.weights[choice[g].own[u]] != most(unit.is_table);
       const bool names_inputs = group.is_free && !unit.unit.nodes.empty();
       if (!names_weights && !names_inputs) continue;
       std::set<std::string> ops;
@@ -119,12 +120,12 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
       for (const std::string& name : unit.unit.constants) {
         // Other consumers are excluded: those of a table would have their outputs quantized.
         const bool is_shared = names_inputs && links.consumers(name).size() > unit.unit.nodes.size();
-        RuleKey key{.weights = names_weights ? wish_.weights[choice[g].own[u]].to_string() : "",
-                    .activations = names_inputs ? wish_.activations[choice[g].shared].to_string() : "",
+        RuleKey key{.weights = names_weights ? requested_.weights[choice[g].own[u]].to_string() : "",
+                    .activations = names_inputs ? requested_.activations[choice[g].shared].to_string() : "",
                     .ops = ""};
         for (const std::string& op : ops) key.ops += is_shared ? op + " " : "";
         const Rule named = rule_for_tensors(
-            {name}, names_weights ? SpecOrKeep(wish_.weights[choice[g].own[u]]) : SpecOrKeep());
+            {name}, names_weights ? SpecOrKeep(requested_.weights[choice[g].own[u]]) : SpecOrKeep());
         const auto [place, is_new] = rules.emplace(key, recipe.rules.size());
         if (!is_new) {
           recipe.rules[place->second].match.name.push_back(named.match.name[0]);
@@ -132,7 +133,7 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
         }
         Rule rule = named;
         rule.leaves_weights = !names_weights;
-        if (names_inputs) rule.activations = SpecOrKeep(wish_.activations[choice[g].shared]);
+        if (names_inputs) rule.activations = SpecOrKeep(requested_.activations[choice[g].shared]);
         if (is_shared) rule.match.op.assign(ops.begin(), ops.end());
         recipe.rules.push_back(std::move(rule));
       }
@@ -157,7 +158,7 @@ QuantPlan FormatSpace::planned_without_biases(Recipe recipe) const {
 }
 
 QuantPlan FormatSpace::planned(const Recipe& recipe) const {
-  return plan_quantizers(graph_, recipe, wish_.plan);
+  return plan_quantizers(graph_, recipe, requested_.plan);
 }
 
 QuantPlan FormatSpace::plan_of(const FormatChoice& choice) const {
@@ -177,12 +178,12 @@ void FormatSpace::check(const FormatChoice& choice, const QuantPlan& plan) const
       const Unit& unit = groups_[g].units[u];
       if (!unit.is_free) continue;
       for (const std::string& name : unit.unit.constants) {
-        if (constant_of(plan, name).spec != wish_.weights[choice[g].own[u]]) fail(name);
+        if (constant_of(plan, name).spec != requested_.weights[choice[g].own[u]]) fail(name);
         chosen.insert(name);
       }
     }
     if (!groups_[g].is_free) continue;
-    const QuantSpec& wanted = wish_.activations[choice[g].shared];
+    const QuantSpec& wanted = requested_.activations[choice[g].shared];
     for (const Unit& unit : groups_[g].units) {
       for (const graph::WeightedNode& node : unit.unit.nodes) {
         for (const graph::PlannedEdge* edge : edges_before(node, plan)) {
@@ -193,7 +194,7 @@ void FormatSpace::check(const FormatChoice& choice, const QuantPlan& plan) const
     }
   }
   const QuantPlan usual =
-      planned_without_biases(wish_.recipe(QuantSpec::parse("int8:tensor"), usual_embeddings()));
+      planned_without_biases(requested_.recipe(QuantSpec::parse("int8:tensor"), usual_embeddings()));
   for (const PlannedConstant& constant : plan.constants)
     if (!chosen.contains(constant.value) && constant.spec != constant_of(usual, constant.value).spec)
       fail(constant.value);

@@ -13,7 +13,7 @@
 
 namespace crumb::ptq {
 
-struct FormatWish {
+struct FormatRequest {
   std::vector<QuantSpec> weights;      ///< at least one
   std::vector<QuantSpec> activations;  ///< of layers' inputs; empty: as the recipe says
   bool tables = false;                 ///< choose for embedding tables, too; false: as the recipe says
@@ -30,7 +30,7 @@ using FormatChoice = std::vector<JointChoice>;
 class FormatSpace {
  public:
   /// Preconditions: the graph is prepared, and outlives this. Throws usage Error where there is no choice.
-  FormatSpace(const graph::Graph& graph, FormatWish wish);
+  FormatSpace(const graph::Graph& graph, FormatRequest requested);
 
   struct Unit {
     graph::FormatUnit unit;
@@ -46,10 +46,10 @@ class FormatSpace {
   };
 
   const std::vector<Group>& groups() const { return groups_; }
-  const FormatWish& wish() const { return wish_; }
+  const FormatRequest& requested() const { return requested_; }
   const graph::Graph& graph() const { return graph_; }
   std::size_t shared_options(const Group& group) const {
-    return group.is_free ? wish_.activations.size() : 1;
+    return group.is_free ? requested_.activations.size() : 1;
   }
 
   /// Returns the choice of one format for all weights and one for all activations; a weight that the format
@@ -72,7 +72,7 @@ class FormatSpace {
   graph::QuantPlan planned_without_biases(Recipe recipe) const;
 
   const graph::Graph& graph_;
-  FormatWish wish_;
+  FormatRequest requested_;
   std::vector<Group> groups_;
 };
 

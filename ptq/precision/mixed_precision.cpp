@@ -18,7 +18,8 @@ using Unit = FormatSpace::Unit;
 /// Returns one plan for each activation format, with everything in it.
 std::vector<QuantPlan> calibrated_plans(const Setting& setting, const FormatSpace& space) {
   std::vector<QuantPlan> plans;
-  for (std::size_t shared = 0; shared < std::max<std::size_t>(space.wish().activations.size(), 1); ++shared) {
+  for (std::size_t shared = 0; shared < std::max<std::size_t>(space.requested().activations.size(), 1);
+       ++shared) {
     QuantPlan plan = space.plan_of(space.uniform(0, shared));
     if (plan.needs_calibration()) {
       if (!setting.engine)
@@ -90,8 +91,8 @@ std::map<std::string, std::size_t> uses_of(const FormatSpace& space, const Forma
       const bool takes = group.is_free && !unit.unit.nodes.empty();
       if (!unit.is_free && !takes) continue;
       std::string text =
-          unit.is_free ? space.wish().weights[choice[g].own[u]].to_string() : "a spec of its own";
-      if (takes) text += " takes " + space.wish().activations[choice[g].shared].to_string();
+          unit.is_free ? space.requested().weights[choice[g].own[u]].to_string() : "a spec of its own";
+      if (takes) text += " takes " + space.requested().activations[choice[g].shared].to_string();
       ++uses[text];
     }
   }
@@ -121,12 +122,12 @@ double amount_of(const Target& target) {
 
 }  // namespace
 
-MixedChoice choose_formats(Setting& setting, const MixedWish& wish) {
-  const FormatSpace space(setting.graph, wish.formats);
+MixedChoice choose_formats(Setting& setting, const MixedRequest& requested) {
+  const FormatSpace space(setting.graph, requested.formats);
   const std::vector<QuantPlan> plans = calibrated_plans(setting, space);
   setting.plan = plans[0];
   const std::unique_ptr<NetworkBudget> budget = network_budget(
-      space, plans, {.target = wish.target, .shapes = wish.shapes, .threads = setting.threads});
+      space, plans, {.target = requested.target, .shapes = requested.shapes, .threads = setting.threads});
   // Without losses first: an unreachable target is reported before anything is measured.
   FormatLosses losses;
   for (const Group& group : space.groups()) {
@@ -138,7 +139,7 @@ MixedChoice choose_formats(Setting& setting, const MixedWish& wish) {
   const std::optional<std::uint64_t> limit = budget->limit();
   if (!least || !limit || *least > *limit) budget->refuse(least);
 
-  losses = measure_losses(setting, space, plans, wish.losses);
+  losses = measure_losses(setting, space, plans, requested.losses);
   const JointAssignment found = assign_jointly(joint_groups(space, losses, *budget), *limit).value();
   BudgetUse use = budget->used(calibrated(space.plan_of(found.groups), plans));
   MixedChoice choice{.recipe = space.recipe_of(found.groups),
@@ -149,9 +150,10 @@ MixedChoice choose_formats(Setting& setting, const MixedWish& wish) {
                      .best_everywhere = is_best_everywhere(space, losses, found.groups),
                      .uses = uses_of(space, found.groups)};
   if (budget->counts_too_much() && !choice.best_everywhere) choice.bound = 0;
-  if (choice.used > amount_of(wish.target))
-    throw Error("the formats that were chosen need more together than one by one: " +
-                std::to_string(choice.used) + ", the target is " + std::to_string(amount_of(wish.target)));
+  if (choice.used > amount_of(requested.target))
+    throw Error(
+        "the formats that were chosen need more together than one by one: " + std::to_string(choice.used) +
+        ", the target is " + std::to_string(amount_of(requested.target)));
   return choice;
 }
 

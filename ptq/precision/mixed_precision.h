@@ -15,10 +15,10 @@
 
 namespace crumb::ptq {
 
-struct MixedWish {
+struct MixedRequest {
   Target target;  ///< bits per weight, bit operations or accumulators
-  FormatWish formats;
-  LossWish losses;
+  FormatRequest formats;
+  LossRequest losses;
   InputShapes shapes;  ///< for counting bit operations
 };
 
@@ -35,6 +35,6 @@ struct MixedChoice {
 /// Replaces the setting's plan by the best choice. Throws usage Error where there is no choice, samples are
 /// missing, or the target is below the least that the formats allow, which it names; Error as measuring and
 /// counting do.
-MixedChoice choose_formats(Setting& setting, const MixedWish& wish);
+MixedChoice choose_formats(Setting& setting, const MixedRequest& requested);
 
 }  // namespace crumb::ptq

@@ -61,7 +61,7 @@ class BitsBudget final : public NetworkBudget {
     const Unit& one = space_.groups()[group].units[unit];
     std::uint64_t sum = 0;
     if (!one.is_free) return sum;
-    for (const std::string& name : one.unit.constants) sum += bytes(space_.wish().weights[own], name);
+    for (const std::string& name : one.unit.constants) sum += bytes(space_.requested().weights[own], name);
     return sum;
   }
 
@@ -98,10 +98,11 @@ class BitsBudget final : public NetworkBudget {
 /// Counts parts of bit operations, so that rounding up adds less than one of them over all nodes.
 class OperationsBudget final : public NetworkBudget {
  public:
-  OperationsBudget(const FormatSpace& space, const std::vector<QuantPlan>& plans, const BudgetWish& wish)
-      : space_(space), wish_(wish), counts_(space, plans, wish.shapes, wish.threads) {
+  OperationsBudget(const FormatSpace& space, const std::vector<QuantPlan>& plans,
+                   const BudgetRequest& requested)
+      : space_(space), requested_(requested), counts_(space, plans, requested.shapes, requested.threads) {
     constexpr double kMost = 0x1p60;
-    double all = static_cast<double>(wish.target.bops);
+    double all = static_cast<double>(requested.target.bops);
     for (std::size_t g = 0; g < space.groups().size(); ++g)
       for (std::size_t u = 0; u < space.groups()[g].units.size(); ++u) all += most_of(g, u);
     while (parts_ > 1 && all * parts_ > kMost) parts_ /= 2;
@@ -113,21 +114,22 @@ class OperationsBudget final : public NetworkBudget {
   }
 
   std::optional<std::uint64_t> limit() const override {
-    const double left = static_cast<double>(wish_.target.bops) - counts_.rest().bops;
+    const double left = static_cast<double>(requested_.target.bops) - counts_.rest().bops;
     return left >= 0 ? std::optional(static_cast<std::uint64_t>(left * parts_)) : std::nullopt;
   }
 
   [[noreturn]] void refuse(std::optional<std::uint64_t> least) const override {
     const double all = counts_.rest().bops + static_cast<double>(*least) / parts_;
-    refuse_target(std::to_string(wish_.target.bops) + "bops",
+    refuse_target(std::to_string(requested_.target.bops) + "bops",
                   std::to_string(static_cast<std::uint64_t>(std::ceil(all))) + "bops", counts_.uncertain());
   }
 
   bool counts_too_much() const override { return !counts_.uncertain().empty(); }
 
   BudgetUse used(const QuantPlan& plan) const override {
-    return {.amount = cost_of_plan(space_.graph(), plan, wish_.shapes, wish_.threads).dense.bops_qap,
-            .without_register = {}};
+    return {
+        .amount = cost_of_plan(space_.graph(), plan, requested_.shapes, requested_.threads).dense.bops_qap,
+        .without_register = {}};
   }
 
  private:
@@ -141,7 +143,7 @@ class OperationsBudget final : public NetworkBudget {
   }
 
   const FormatSpace& space_;
-  const BudgetWish wish_;
+  const BudgetRequest requested_;
   const FormatCounts counts_;
   double parts_ = 1024;
 };
@@ -149,18 +151,20 @@ class OperationsBudget final : public NetworkBudget {
 /// Nothing is summed: each layer's register fits, or does not.
 class RegisterBudget final : public NetworkBudget {
  public:
-  RegisterBudget(const FormatSpace& space, const std::vector<QuantPlan>& plans, const BudgetWish& wish)
-      : space_(space), wish_(wish), counts_(space, plans, wish.shapes, wish.threads) {}
+  RegisterBudget(const FormatSpace& space, const std::vector<QuantPlan>& plans,
+                 const BudgetRequest& requested)
+      : space_(space), requested_(requested), counts_(space, plans, requested.shapes, requested.threads) {}
 
   std::optional<std::uint64_t> cost(std::size_t group, std::size_t unit, std::size_t own,
                                     std::size_t shared) const override {
     const auto bits = bits_of(counts_.of(group, unit, own, shared));
-    return bits && *bits <= wish_.target.accumulator_bits ? std::optional<std::uint64_t>(0) : std::nullopt;
+    return bits && *bits <= requested_.target.accumulator_bits ? std::optional<std::uint64_t>(0)
+                                                               : std::nullopt;
   }
 
   std::optional<std::uint64_t> limit() const override {
     const int rest = counts_.rest().register_bits.value_or(0);
-    return rest <= wish_.target.accumulator_bits ? std::optional<std::uint64_t>(0) : std::nullopt;
+    return rest <= requested_.target.accumulator_bits ? std::optional<std::uint64_t>(0) : std::nullopt;
   }
 
   [[noreturn]] void refuse(std::optional<std::uint64_t>) const override {
@@ -174,7 +178,7 @@ class RegisterBudget final : public NetworkBudget {
         where = of_group.where;
       }
     }
-    refuse_target(std::to_string(wish_.target.accumulator_bits) + "acc",
+    refuse_target(std::to_string(requested_.target.accumulator_bits) + "acc",
                   std::to_string(least) + "acc, by " + quote_text(where), counts_.uncertain());
   }
 
@@ -184,7 +188,7 @@ class RegisterBudget final : public NetworkBudget {
     NodeCounts all;
     BudgetUse use;
     for (const analysis::NodeCost& node :
-         cost_of_plan(space_.graph(), plan, wish_.shapes, wish_.threads).nodes) {
+         cost_of_plan(space_.graph(), plan, requested_.shapes, requested_.threads).nodes) {
       all.add(node);
       if (!node.accumulator) use.without_register.push_back(*all.without_register);
     }
@@ -241,17 +245,17 @@ class RegisterBudget final : public NetworkBudget {
   }
 
   const FormatSpace& space_;
-  const BudgetWish wish_;
+  const BudgetRequest requested_;
   const FormatCounts counts_;
 };
 
 }  // namespace
 
 std::unique_ptr<NetworkBudget> network_budget(const FormatSpace& space, const std::vector<QuantPlan>& plans,
-                                              const BudgetWish& wish) {
-  if (wish.target.bops > 0) return std::make_unique<OperationsBudget>(space, plans, wish);
-  if (wish.target.accumulator_bits > 0) return std::make_unique<RegisterBudget>(space, plans, wish);
-  return std::make_unique<BitsBudget>(space, plans.at(0), wish.target.bits_per_weight);
+                                              const BudgetRequest& requested) {
+  if (requested.target.bops > 0) return std::make_unique<OperationsBudget>(space, plans, requested);
+  if (requested.target.accumulator_bits > 0) return std::make_unique<RegisterBudget>(space, plans, requested);
+  return std::make_unique<BitsBudget>(space, plans.at(0), requested.target.bits_per_weight);
 }
 
 }  // namespace crumb::ptq

@@ -44,7 +44,7 @@ class NetworkBudget {
   virtual BudgetUse used(const graph::QuantPlan& plan) const = 0;
 };
 
-struct BudgetWish {
+struct BudgetRequest {
   Target target;       ///< bits per weight, bit operations or accumulators
   InputShapes shapes;  ///< for counting bit operations
   int threads = 0;
@@ -54,6 +54,6 @@ struct BudgetWish {
 /// result. Throws as FormatCounts does.
 std::unique_ptr<NetworkBudget> network_budget(const FormatSpace& space,
                                               const std::vector<graph::QuantPlan>& plans,
-                                              const BudgetWish& wish);
+                                              const BudgetRequest& requested);
 
 }  // namespace crumb::ptq

@@ -54,20 +54,20 @@ float AccumulatorLimits::nearer_to_zero(std::size_t row, std::size_t column, flo
 std::uint8_t AccumulatorLimits::admit(std::size_t row, std::size_t column, std::uint8_t code) {
   const NumberFormat& number = *scales_.encoding().number;
   std::int64_t &p = positive_[tile_of(row, column)], &n = negative_[tile_of(row, column)];
-  auto wish = static_cast<std::int64_t>(scales_.level(scales_.block_of(first_row_ + row, column), code));
+  auto requested = static_cast<std::int64_t>(scales_.level(scales_.block_of(first_row_ + row, column), code));
   // Limits: greatest p + least n <= most; least p + greatest n >= -most.
-  if (wish > 0) {
+  if (requested > 0) {
     std::int64_t room = floor_of(most_ - least_ * n - greatest_ * p, greatest_);
     if (least_ < 0) room = std::min(room, floor_of(most_ + least_ * p + greatest_ * n, -least_));
-    wish = std::clamp<std::int64_t>(room, 0, wish);
-    p += wish;
-  } else if (wish < 0) {
+    requested = std::clamp<std::int64_t>(room, 0, requested);
+    p += requested;
+  } else if (requested < 0) {
     std::int64_t room = floor_of(most_ + least_ * p + greatest_ * n, greatest_);
     if (least_ < 0) room = std::min(room, floor_of(most_ - greatest_ * p - least_ * n, -least_));
-    wish = -std::clamp<std::int64_t>(room, 0, -wish);
-    n += wish;
+    requested = -std::clamp<std::int64_t>(room, 0, -requested);
+    n += requested;
   }
-  return number.bits_of(static_cast<int>(wish));
+  return number.bits_of(static_cast<int>(requested));
 }
 
 }  // namespace crumb::ptq

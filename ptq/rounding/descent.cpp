@@ -84,8 +84,8 @@ class Descent {
   void move_code(std::size_t row, std::size_t begin, std::size_t k, std::size_t count) {
     const std::size_t at = row * columns_ + k;
     const float diagonal = moment_row(k)[k];
-    const float now = meant_[at] + lost_[at], wish = now - own_[k - begin] / diagonal;
-    const std::uint8_t code = scales_.nearest(first_row_ + row, k, wish);
+    const float now = meant_[at] + lost_[at], requested = now - own_[k - begin] / diagonal;
+    const std::uint8_t code = scales_.nearest(first_row_ + row, k, requested);
     if (code == codes_[at]) return;
     codes_[at] = code;
     const float old = lost_[at];
@@ -128,9 +128,9 @@ class Descent {
   bool change_scale(std::uint64_t block, float along, float square) {
     const float old = scales_.scale(block);
     if (!(old > 0) || !(square > 0)) return false;
-    const float wish = old - along / square;
-    if (!(wish > 0)) return false;
-    scales_.set_scale(block, wish);
+    const float requested = old - along / square;
+    if (!(requested > 0)) return false;
+    scales_.set_scale(block, requested);
     const float step = scales_.scale(block) - old;
     if (step != 0 && 2 * step * along + step * step * square < 0 && scales_.scale(block) > 0) return true;
     scales_.set_scale(block, old);

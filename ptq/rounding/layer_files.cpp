@@ -39,7 +39,7 @@ StoredLayer layer_from(const json& object, const std::shared_ptr<const CrumbFile
   StoredLayer layer{.constant = object.at("constant").get<std::string>()};
   const PackedTensor* packed = file->find(layer.constant);
   if (!packed || !packed->encoding) throw Error("no tensor " + quote_text(layer.constant));
-  QuantizedTensor tensor = lend_encoded(file, *packed).take();
+  QuantizedTensor tensor = borrow_encoded(file, *packed).take();
   object.at("saturated").get_to(tensor.saturated_scales);
   layer.codes.tensor = std::make_shared<const QuantizedTensor>(std::move(tensor));
   object.at("axes").get_to(layer.codes.axes);

@@ -201,8 +201,8 @@ class RotationStage {
       put({.name = {}, .op = op, .inputs = {x, y}, .outputs = {made}}, made);
       return made;
     };
-    const auto shape_constant = [&](const char* wish, const std::vector<std::int64_t>& sizes) {
-      return graph::add_constant(graph_, value + wish,
+    const auto shape_constant = [&](const char* requested, const std::vector<std::int64_t>& sizes) {
+      return graph::add_constant(graph_, value + requested,
                                  Tensor::ints({static_cast<std::int64_t>(sizes.size())}, sizes));
     };
     const std::string blocks = make("Reshape", ".blocks", before, shape_constant(".blocks_shape", split));
@@ -214,8 +214,8 @@ class RotationStage {
         value + ".joined");
   }
 
-  void put(Node node, const std::string& wish) {
-    node.name = graph_.unused_node_name(wish);
+  void put(Node node, const std::string& requested) {
+    node.name = graph_.unused_node_name(requested);
     node.version = graph_.opset();
     graph_.nodes.push_back(std::move(node));
   }

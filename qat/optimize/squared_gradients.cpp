@@ -23,7 +23,7 @@
 namespace crumb::qat {
 namespace {
 
-using graph::GradientWish;
+using graph::GradientRequest;
 using graph::Graph;
 using libtorch::TypedTensor;
 
@@ -55,11 +55,11 @@ class SquareSum final : public torch::autograd::PostAccumulateGradHook {
 
 class SquaredGradientSums {
  public:
-  SquaredGradientSums(Graph graph, const GradientWish& wish)
-      : wish_(wish), device_(libtorch::device_named(wish.device)), module_(std::move(graph)) {
+  SquaredGradientSums(Graph graph, const GradientRequest& requested)
+      : requested_(requested), device_(libtorch::device_named(requested.device)), module_(std::move(graph)) {
     module_.to(device_);
     for (at::Tensor& parameter : module_.parameters()) parameter.requires_grad_(false);
-    for (const std::string& name : wish.constants) {
+    for (const std::string& name : requested.constants) {
       const at::Tensor leaf = module_.constant(name).detach().requires_grad_();
       sums_[name] = at::zeros_like(leaf, at::TensorOptions().dtype(at::kFloat).requires_grad(false));
       torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<SquareSum>(sums_[name]));
@@ -72,7 +72,7 @@ class SquaredGradientSums {
     std::vector<TypedTensor> inputs;
     for (const graph::Tensor& input : batch) inputs.push_back(libtorch::to_typed(input, device_));
     const std::vector<TypedTensor> results = module_.run(inputs, {}, leaves_);
-    if (wish_.loss == graph::SampleLoss::kNextTokens)
+    if (requested_.loss == graph::SampleLoss::kNextTokens)
       add_next_tokens(inputs.at(0).tensor, results.at(0).tensor);
     else
       add_signs(results);
@@ -113,8 +113,8 @@ class SquaredGradientSums {
       numbers.push_back(i);
     }
     if (roots.empty()) return;
-    const float size = 1 / std::sqrt(static_cast<float>(wish_.draws));
-    for (std::size_t draw = 0; draw < wish_.draws; ++draw) {
+    const float size = 1 / std::sqrt(static_cast<float>(requested_.draws));
+    for (std::size_t draw = 0; draw < requested_.draws; ++draw) {
       std::vector<at::Tensor> signs;
       for (std::size_t i = 0; i < roots.size(); ++i) {
         at::Tensor drawn = at::empty(roots[i].sizes(), at::kFloat);
@@ -123,11 +123,11 @@ class SquaredGradientSums {
           first[element] = size * drawn_sign(batches_, draw, numbers[i], static_cast<std::size_t>(element));
         signs.push_back(drawn.to(roots[i].options().requires_grad(false)));
       }
-      torch::autograd::backward(roots, signs, /*retain_graph=*/draw + 1 < wish_.draws);
+      torch::autograd::backward(roots, signs, /*retain_graph=*/draw + 1 < requested_.draws);
     }
   }
 
-  const GradientWish& wish_;
+  const GradientRequest& requested_;
   const at::Device device_;
   libtorch::GraphModule module_;
   libtorch::Plan::Constants leaves_;
@@ -138,9 +138,9 @@ class SquaredGradientSums {
 class TorchGradients final : public graph::GradientEngine {
  public:
   graph::SquaredGradients squared_gradients(Graph graph, const graph::Batches& batches,
-                                            const GradientWish& wish) const override {
+                                            const GradientRequest& requested) const override {
     const OneThread one_thread;
-    SquaredGradientSums sums(graph::expand_functions(std::move(graph), libtorch::engine()), wish);
+    SquaredGradientSums sums(graph::expand_functions(std::move(graph), libtorch::engine()), requested);
     batches([&](const std::vector<graph::Tensor>& batch) { sums.add(batch); });
     return sums.sums();
   }

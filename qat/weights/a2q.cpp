@@ -63,9 +63,9 @@ Norm norm_of(std::span<const float> weights, double log2_norm, double scale, dou
     throw Error("the weights hold inf or NaN; only finite values can be quantized");
   }
   found.norm = std::max(sum, kLeastNorm);
-  const double norm = std::exp2(log2_norm), wished = norm / scale;
-  if (wished <= budget) found.free = norm;
-  found.factor = std::min(wished, budget);
+  const double norm = std::exp2(log2_norm), requested = norm / scale;
+  if (requested <= budget) found.free = norm;
+  found.factor = std::min(requested, budget);
   return found;
 }
 

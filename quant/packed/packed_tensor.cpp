@@ -58,7 +58,7 @@ Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& 
 namespace {
 
 /// The codes of a tensor that is stored without compression.
-class MappedCodes final : public LentCodes {
+class MappedCodes final : public BorrowedCodes {
  public:
   MappedCodes(std::shared_ptr<const CrumbFile> file, const PackedTensor& tensor)
       : file_(std::move(file)), tensor_(tensor) {}
@@ -82,8 +82,8 @@ class MappedCodes final : public LentCodes {
 
 }  // namespace
 
-Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file,
-                                     const PackedTensor& packed) {
+Result<QuantizedTensor> borrow_encoded(const std::shared_ptr<const CrumbFile>& file,
+                                       const PackedTensor& packed) {
   if (packed.part(Part::kCodes)->codec != Codec::kNone) return copy_encoded(*file, packed);
   if (const Status sound = check_blocks(packed, parts_of(*file, packed)); !sound.ok()) return sound.failure();
   QuantizedTensor tensor;
@@ -111,7 +111,7 @@ Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& fil
   tensor.tensor_scales.resize(scales.value().size() / sizeof(float));
   if (!scales.value().empty())
     std::memcpy(tensor.tensor_scales.data(), scales.value().data(), scales.value().size());
-  tensor.lent = std::make_shared<const MappedCodes>(file, packed);
+  tensor.borrowed = std::make_shared<const MappedCodes>(file, packed);
   return tensor;
 }
 

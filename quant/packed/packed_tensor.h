@@ -36,8 +36,8 @@ Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& 
 /// Returns the tensor with its codes in the mapped file, in the file's layout and not checked yet
 /// (LentCodes); other parts are checked and copied. Compressed codes are copied as copy_encoded() does. Fails
 /// as copy_encoded() does.
-Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file,
-                                     const PackedTensor& tensor);
+Result<QuantizedTensor> borrow_encoded(const std::shared_ptr<const CrumbFile>& file,
+                                       const PackedTensor& tensor);
 
 /// Describes a tensor that will be encoded, as a plan needs it.
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,

@@ -64,9 +64,9 @@ void KeyCache::make_room(const Sizes& sizes, std::size_t rows) {
   const std::size_t least = size_of(*needed);
   const std::size_t capacity = std::min(keys_.capacity(), values_.capacity());
   if (least <= capacity) return;
-  const std::size_t wish = std::max({kLeast, least, least / 2 > capacity ? 0 : capacity * 2});
+  const std::size_t requested = std::max({kLeast, least, least / 2 > capacity ? 0 : capacity * 2});
   try {
-    move_to(most_ > 0 ? std::min(wish, most_) : wish);
+    move_to(most_ > 0 ? std::min(requested, most_) : requested);
   } catch (const Error&) {  // over a limit that what is needed may be within
     move_to(least);
   }

@@ -74,22 +74,22 @@ std::vector<int32_t> checked_ids(const runtime::LanguageModel& model, const int3
   return {ids, ids + count};
 }
 
-runtime::GenerateOptions options_of(const crumb_generation* wish) {
+runtime::GenerateOptions options_of(const crumb_generation* requested) {
   runtime::GenerateOptions options;
-  if (!wish) return options;
-  if (wish->tokens > 0) options.tokens = wish->tokens;
-  options.sampling = {.temperature = wish->temperature,
-                      .top_k = wish->top_k,
-                      .top_p = wish->top_p == 0 ? 1 : wish->top_p,
-                      .min_p = wish->min_p,
-                      .repeat_penalty = wish->repeat_penalty == 0 ? 1 : wish->repeat_penalty,
-                      .seed = wish->seed};
-  for (size_t i = 0; i < wish->stop_count; ++i) {
-    if (!wish->stops || !wish->stops[i])
+  if (!requested) return options;
+  if (requested->tokens > 0) options.tokens = requested->tokens;
+  options.sampling = {.temperature = requested->temperature,
+                      .top_k = requested->top_k,
+                      .top_p = requested->top_p == 0 ? 1 : requested->top_p,
+                      .min_p = requested->min_p,
+                      .repeat_penalty = requested->repeat_penalty == 0 ? 1 : requested->repeat_penalty,
+                      .seed = requested->seed};
+  for (size_t i = 0; i < requested->stop_count; ++i) {
+    if (!requested->stops || !requested->stops[i])
       throw crumb::Error("stop " + std::to_string(i) + " is a null pointer");
-    options.stops.emplace_back(wish->stops[i]);
+    options.stops.emplace_back(requested->stops[i]);
   }
-  options.shift = wish->shift != 0;
+  options.shift = requested->shift != 0;
   return options;
 }
 

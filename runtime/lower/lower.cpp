@@ -363,14 +363,14 @@ class Lowering {
   }
 
   /// A name that no value has: `wish`, or `wish_1`, `wish_2`, ...
-  std::string fresh(const std::string& wish) {
-    std::string name = wish;
-    for (int i = 1; !names_.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
+  std::string fresh(const std::string& requested) {
+    std::string name = requested;
+    for (int i = 1; !names_.insert(name).second; ++i) name = requested + "_" + std::to_string(i);
     return name;
   }
 
-  std::string add(const std::string& wish, Tensor tensor) {
-    const std::string name = fresh(wish);
+  std::string add(const std::string& requested, Tensor tensor) {
+    const std::string name = fresh(requested);
     made_.graph.initializers.emplace(name, std::move(tensor));
     return name;
   }

@@ -261,12 +261,12 @@ void softmax(Call& call, const SoftmaxRows& rows, bool is_log) {
 template <bool kLog>
 Kernel softmax_of(const NodeFacts& facts) {
   const bool whole = facts.version() < 13;
-  const std::int64_t wish = facts.int_or("axis", whole ? 1 : -1);
+  const std::int64_t requested = facts.int_or("axis", whole ? 1 : -1);
   return [=](Call& call) {
     const Ints& shape = call.in(0).shape();
     const auto rank = call.in(0).rank();
     const auto axis = static_cast<std::size_t>(
-        whole && wish == rank ? wish : call.usual_axis(wish, std::max<std::int64_t>(rank, 1)));
+        whole && requested == rank ? requested : call.usual_axis(requested, std::max<std::int64_t>(rank, 1)));
     SoftmaxRows rows{1, 1, 1};
     for (std::size_t i = 0; i < shape.size(); ++i) {
       const auto size = static_cast<std::size_t>(shape[i]);

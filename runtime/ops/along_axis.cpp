@@ -67,11 +67,11 @@ Kernel cum_sum(const NodeFacts& facts) {
 
 /// x / norm of its line, the sum of |x| or the root of the sum of squares; 0 where that is 0.
 Kernel lp_normalization(const NodeFacts& facts) {
-  const std::int64_t wish = facts.int_or("axis", -1), p = facts.int_or("p", 2);
+  const std::int64_t requested = facts.int_or("axis", -1), p = facts.int_or("p", 2);
   if (p != 1 && p != 2) facts.fail("p: expected 1 or 2, found " + std::to_string(p));
   return [=](Call& call) {
     const Array& x = call.in(0);
-    const Lines lines = lines_of(x, call.usual_axis(wish, x.rank()));
+    const Lines lines = lines_of(x, call.usual_axis(requested, x.rank()));
     const auto from = call.floats(0);
     const auto to = call.make(0, x.type(), x.shape()).writable<float>();
     for (const std::int64_t begin : lines.begins) {

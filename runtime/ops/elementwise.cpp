@@ -77,9 +77,9 @@ template <template <class> class F>
 Kernel arithmetic(const NodeFacts& facts) {
   if (facts.version() >= 7 || facts.int_or("broadcast", 0) == 0 || !facts.node.has("axis"))
     return arithmetic_run<F>;
-  return [wish = facts.int_or("axis", 0)](Call& call) {
+  return [requested = facts.int_or("axis", 0)](Call& call) {
     const Array &a = call.in(0), &b = call.in(1);
-    const std::int64_t behind = a.rank() - call.usual_axis(wish, a.rank()) - b.rank();
+    const std::int64_t behind = a.rank() - call.usual_axis(requested, a.rank()) - b.rank();
     if (behind < 0) call.fail("cannot place " + text_of(b) + " in " + text_of(a));
     Ints shape = b.shape();
     shape.insert(shape.end(), static_cast<std::size_t>(behind), 1);

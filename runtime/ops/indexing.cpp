@@ -51,7 +51,7 @@ Kernel gather_packed(const graph::QuantizedConstant& table) {
 }
 
 Kernel gather(const NodeFacts& facts) {
-  const std::int64_t wish = facts.int_or("axis", 0);
+  const std::int64_t requested = facts.int_or("axis", 0);
   Array held;
   if (facts.packed) {
     if (facts.packed->axes.empty()) facts.fail("cannot take elements of a number");
@@ -68,9 +68,9 @@ Kernel gather(const NodeFacts& facts) {
   } else if (const Array* constant = facts.constant(0)) {
     held = *constant;
   }
-  return [wish, held](Call& call) {
+  return [requested, held](Call& call) {
     const Array& x = held.defined() ? held : call.in(0);
-    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+    const auto axis = static_cast<std::size_t>(call.usual_axis(requested, x.rank()));
     const Ints indices = indices_of(call, 1, x.shape()[axis]);
     const Ints shape = gathered_shape(x.shape(), axis, call.in(1).shape());
     const auto outer = static_cast<std::size_t>(product_of(x.shape(), 0, axis));
@@ -91,10 +91,10 @@ Kernel gather(const NodeFacts& facts) {
 /// For each element of the indices: the element of x at the same indices, but on the axis at the index that
 /// it says.
 Kernel gather_elements(const NodeFacts& facts) {
-  const std::int64_t wish = facts.int_or("axis", 0);
-  return [wish](Call& call) {
+  const std::int64_t requested = facts.int_or("axis", 0);
+  return [requested](Call& call) {
     const Array& x = call.in(0);
-    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+    const auto axis = static_cast<std::size_t>(call.usual_axis(requested, x.rank()));
     const Ints shape = call.in(1).shape(), indices = indices_of(call, 1, x.shape()[axis]);
     if (shape.size() != x.shape().size())
       call.fail("cannot take " + text_of(x) + " and " + text_of(call.in(1)));
@@ -187,10 +187,10 @@ Kernel scatter_nd(const NodeFacts& facts) {
 
 Kernel scatter_elements(const NodeFacts& facts) {
   if (facts.text_or("reduction", "none") != "none") facts.fail("a reduction is not there");
-  const std::int64_t wish = facts.int_or("axis", 0);
-  return [wish](Call& call) {
+  const std::int64_t requested = facts.int_or("axis", 0);
+  return [requested](Call& call) {
     const Array &x = call.in(0), &updates = call.in(2);
-    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+    const auto axis = static_cast<std::size_t>(call.usual_axis(requested, x.rank()));
     const Ints shape = call.in(1).shape(), indices = indices_of(call, 1, x.shape()[axis]);
     bool fits = shape.size() == x.shape().size() && updates.shape() == shape && updates.type() == x.type();
     for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = i == axis || shape[i] <= x.shape()[i];

@@ -51,11 +51,12 @@ Kernel reshape(const NodeFacts& facts) {
 }
 
 Kernel flatten(const NodeFacts& facts) {
-  const std::int64_t wish = facts.int_or("axis", 1);
-  return [wish](Call& call) {
+  const std::int64_t requested = facts.int_or("axis", 1);
+  return [requested](Call& call) {
     const Ints& shape = call.in(0).shape();
     const auto rank = call.in(0).rank();
-    const auto axis = static_cast<std::size_t>(wish == rank ? wish : call.usual_axis(wish, rank));
+    const auto axis =
+        static_cast<std::size_t>(requested == rank ? requested : call.usual_axis(requested, rank));
     give_reshaped(call, {product_of(shape, 0, axis), product_of(shape, axis, shape.size())});
   };
 }
@@ -127,8 +128,8 @@ Kernel transpose(const NodeFacts& facts) {
 Kernel expand(const NodeFacts&) {
   return [](Call& call) {
     const Array& x = call.in(0);
-    const Ints wish = call.ints(1);
-    const Ints* shapes[] = {&x.shape(), &wish};
+    const Ints requested = call.ints(1);
+    const Ints* shapes[] = {&x.shape(), &requested};
     const Ints whole = broadcast_shape(call, shapes);
     const Ints own = strides_of(x.shape());
     Ints steps(whole.size(), 0);
@@ -140,10 +141,10 @@ Kernel expand(const NodeFacts&) {
 }
 
 Kernel concat(const NodeFacts& facts) {
-  const std::int64_t wish = facts.int_or("axis", 1);  // before version 4 it had a default
-  return [wish](Call& call) {
+  const std::int64_t requested = facts.int_or("axis", 1);  // before version 4 it had a default
+  return [requested](Call& call) {
     const Array& first = call.in(0);
-    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, first.rank()));
+    const auto axis = static_cast<std::size_t>(call.usual_axis(requested, first.rank()));
     Ints shape = first.shape();
     shape[axis] = 0;
     for (std::size_t i = 0; i < call.inputs(); ++i) {
@@ -191,10 +192,10 @@ Array part_of(const Array& x, std::size_t axis, std::int64_t begin, std::int64_t
 /// Splits by sizes, or into as many equal parts as there are outputs; the last may then be smaller.
 Kernel split(const NodeFacts& facts) {
   const auto attribute = facts.ints("split");
-  const std::int64_t wish = facts.int_or("axis", 0);
+  const std::int64_t requested = facts.int_or("axis", 0);
   return [=](Call& call) {
     const Array x = call.in(0);
-    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+    const auto axis = static_cast<std::size_t>(call.usual_axis(requested, x.rank()));
     Ints sizes = steering(call, attribute, 1);
     const auto parts = static_cast<std::int64_t>(call.outputs());
     if (sizes.empty()) {

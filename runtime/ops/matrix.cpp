@@ -122,28 +122,28 @@ Kernel mat_mul(const NodeFacts& facts) {
 /// alpha * A' * B' + beta * C, where A' is A or its transpose.
 Kernel gemm(const NodeFacts& facts) {
   const float alpha = facts.float_or("alpha", 1), beta = facts.float_or("beta", 1);
-  const bool turns_a = facts.int_or("transA", 0) != 0, turns_b = facts.int_or("transB", 0) != 0;
-  const auto axes = turns_b ? MatrixOrder::kOutputsTerms : MatrixOrder::kTermsOutputs;
+  const bool transposes_a = facts.int_or("transA", 0) != 0, transposes_b = facts.int_or("transB", 0) != 0;
+  const auto axes = transposes_b ? MatrixOrder::kOutputsTerms : MatrixOrder::kTermsOutputs;
   return [=, held = HeldMatrix::of(facts, 1, axes)](Call& call) {
     const auto a = call.floats(0), b = held ? std::span<const float>() : call.floats(1);
     const Ints &p = call.in(0).shape(), &q = held ? held->shape() : call.in(1).shape();
-    if (p.size() != 2 || q.size() != 2 || p[turns_a ? 0 : 1] != q[turns_b ? 1 : 0])
+    if (p.size() != 2 || q.size() != 2 || p[transposes_a ? 0 : 1] != q[transposes_b ? 1 : 0])
       call.fail("cannot multiply " + text_of(call.in(0)) + " by a matrix of shape " + graph::text_of(q));
-    const Ints shape{p[turns_a ? 1 : 0], q[turns_b ? 0 : 1]};
+    const Ints shape{p[transposes_a ? 1 : 0], q[transposes_b ? 0 : 1]};
     const auto m = static_cast<std::size_t>(shape[0]), n = static_cast<std::size_t>(shape[1]);
-    const auto k = static_cast<std::size_t>(p[turns_a ? 0 : 1]);
+    const auto k = static_cast<std::size_t>(p[transposes_a ? 0 : 1]);
     const ElementType type = call.in(0).type();
     float* const out = call.make(0, type, shape).writable<float>().data();
     call.spend({m, n, k});
-    std::vector<float> x(turns_a ? a.size() : 0), w(held || turns_b ? 0 : b.size());
-    if (turns_a) graph::transpose(a.data(), k, m, x.data());
+    std::vector<float> x(transposes_a ? a.size() : 0), w(held || transposes_b ? 0 : b.size());
+    if (transposes_a) graph::transpose(a.data(), k, m, x.data());
     if (!w.empty()) graph::transpose(b.data(), k, n, w.data());
     const exact::Products product{.rows = m,
                                   .columns = n,
                                   .terms = k,
-                                  .x = turns_a ? x.data() : a.data(),
+                                  .x = transposes_a ? x.data() : a.data(),
                                   .x_stride = k,
-                                  .w = turns_b ? b.data() : w.data(),
+                                  .w = transposes_b ? b.data() : w.data(),
                                   .w_stride = k,
                                   .y = out,
                                   .y_row = n};

@@ -82,13 +82,13 @@ Kernel instance_normalization(const NodeFacts& facts) {
 template <bool kRootMeanSquare>
 Kernel row_normalization(const NodeFacts& facts) {
   const float epsilon = facts.float_or("epsilon", 1e-5F);
-  const std::int64_t wish = facts.int_or("axis", -1);
+  const std::int64_t requested = facts.int_or("axis", -1);
   for (std::size_t i = 1; i < facts.node.outputs.size(); ++i) {
     if (facts.node.has_output(i)) facts.fail("its further outputs are not there");
   }
   return [=](Call& call) {
     const Ints shape = call.in(0).shape();
-    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, call.in(0).rank()));
+    const auto axis = static_cast<std::size_t>(call.usual_axis(requested, call.in(0).rank()));
     const auto width = static_cast<std::size_t>(product_of(shape, axis, shape.size()));
     const auto x = call.floats(0);
     const auto y = call.make_over(0, 0, call.in(0).type(), shape).writable<float>();

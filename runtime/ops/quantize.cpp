@@ -29,11 +29,11 @@ struct ScaleIndex {
   }
 };
 
-ScaleIndex index_of(const Call& call, const Array& x, const Array& scale, std::int64_t wish,
+ScaleIndex index_of(const Call& call, const Array& x, const Array& scale, std::int64_t requested,
                     std::int64_t block) {
   ScaleIndex index;
   if (scale.size() == 1 && block == 0) return index;
-  const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+  const auto axis = static_cast<std::size_t>(call.usual_axis(requested, x.rank()));
   index.one = false;
   index.inner = static_cast<std::size_t>(product_of(x.shape(), axis + 1, x.shape().size()));
   index.along = static_cast<std::size_t>(x.shape()[axis]);

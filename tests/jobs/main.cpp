@@ -100,8 +100,8 @@ Json scored(Fields fields, Observer& observer) {
   fields.take("models", request.models);
   fields.take("text", request.text);
   fields.take("baseline", request.baseline);
-  fields.take("kv_cache", request.wishes.kv_cache);
-  fields.take("adapters", request.wishes.adapters);
+  fields.take("kv_cache", request.model_options.kv_cache);
+  fields.take("adapters", request.model_options.adapters);
   fields.take("context", request.context);
   fields.take("tokens", request.tokens);
   fields.take("threads", request.threads);

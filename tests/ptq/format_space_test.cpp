@@ -115,21 +115,21 @@ TEST_CASE("format space: a recipe says the choice, or that names are alike") {
     const DrawnProducts network(random, are_alike);
     const Graph graph = network.builder.done();
     const bool has_inputs = round % 3 == 1, has_activations = round % 5 > 0;
-    crumb::ptq::FormatWish wish{
+    crumb::ptq::FormatRequest requested{
         .weights = {QuantSpec::parse("int3:channel"), QuantSpec::parse("int4:channel"),
                     QuantSpec::parse("e2m1:channel")},
         .activations = {QuantSpec::parse("int4:tensor"), QuantSpec::parse("int8:tensor")},
         .recipe = {},
         .plan = {}};
-    if (!has_activations) wish.activations.clear();
-    wish.recipe = [&](const QuantSpec& weights, const QuantSpec& embeddings) {
+    if (!has_activations) requested.activations.clear();
+    requested.recipe = [&](const QuantSpec& weights, const QuantSpec& embeddings) {
       Recipe recipe;
       recipe.weights = weights;
       recipe.embeddings = embeddings;
       if (has_inputs) recipe.inputs = QuantSpec::parse("int6:tensor");
       return recipe;
     };
-    const FormatSpace space(graph, wish);
+    const FormatSpace space(graph, requested);
     const std::map<std::string, int> groups = network.groups();
     std::set<int> kinds;
     for (const auto& [weight, group] : groups) kinds.insert(group);
@@ -160,13 +160,13 @@ TEST_CASE("format space: a recipe says the choice, or that names are alike") {
       const FormatSpace::Group& group = space.groups()[g];
       for (std::size_t u = 0; u < group.units.size(); ++u)
         for (const std::string& name : group.units[u].unit.constants)
-          CHECK(specs.at(name) == wish.weights[choice[g].own[u]].to_string());
+          CHECK(specs.at(name) == requested.weights[choice[g].own[u]].to_string());
       for (const std::string& value : group.layers.sources) {
         const bool is_fixed = value == "x" && has_inputs;
         CHECK(specs.contains(value) == (is_fixed || has_activations));
         if (is_fixed) CHECK(specs.at(value) == "int6:tensor");
         if (!is_fixed && has_activations)
-          CHECK(specs.at(value) == wish.activations[choice[g].shared].to_string());
+          CHECK(specs.at(value) == requested.activations[choice[g].shared].to_string());
       }
     }
   }

@@ -61,8 +61,8 @@ class StreamNetwork {
     return name;
   }
 
-  std::string named(const char* wish, const std::vector<std::int64_t>& shape) {
-    return build_.constant(wish + std::to_string(next_++), drawn_tensor(random_, shape));
+  std::string named(const char* requested, const std::vector<std::int64_t>& shape) {
+    return build_.constant(requested + std::to_string(next_++), drawn_tensor(random_, shape));
   }
 
   void planned(const std::string& name, std::size_t axis) {

@@ -35,8 +35,8 @@ crumb::graph::Batches batches_of(const std::vector<std::vector<Tensor>>& samples
 }
 
 SquaredGradients found(const Graph& graph, const std::vector<std::vector<Tensor>>& samples,
-                       const crumb::graph::GradientWish& wish) {
-  return crumb::qat::gradient_engine().squared_gradients(graph, batches_of(samples), wish);
+                       const crumb::graph::GradientRequest& requested) {
+  return crumb::qat::gradient_engine().squared_gradients(graph, batches_of(samples), requested);
 }
 
 /// logits = table[ids] head, of ids [1, tokens].

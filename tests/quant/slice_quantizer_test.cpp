@@ -50,14 +50,14 @@ class ShortLived final : public crumb::ValueStream {
 };
 
 /// What differs between slices of about `wish` values and the whole; empty when nothing does.
-std::string difference(const QuantSpec& spec, const std::vector<float>& x, const Shape& shape, uint64_t wish,
-                       int threads) {
+std::string difference(const QuantSpec& spec, const std::vector<float>& x, const Shape& shape,
+                       uint64_t requested, int threads) {
   const QuantizedTensor whole = crumb::quantize(spec, x, shape, {.threads = 1, .name = "w"});
-  const crumb::SliceSize size = crumb::slice_size(spec, shape, wish);
+  const crumb::SliceSize size = crumb::slice_size(spec, shape, requested);
   if (!x.empty() && (size.values == 0 || size.unit == 0 || size.values > x.size() ||
                      (size.values < x.size() && size.values % size.unit != 0)))
     return "slices of " + std::to_string(size.values) + " in units of " + std::to_string(size.unit);
-  if (size.values > std::max(wish, size.unit)) return "slices larger than asked for";
+  if (size.values > std::max(requested, size.unit)) return "slices larger than asked for";
   crumb::CodeBytes codes;
   std::vector<float> seen, decoded;
   std::string fault;
@@ -146,12 +146,12 @@ TEST_CASE("slices give the codes of the whole") {
       const std::vector<float> x = mixed_values(elements(shape), number);
       const bool long_search = spec.search == crumb::Search::kHqo || spec.search == crumb::Search::kMse;
       if (!slow && number % (long_search ? 17 : 3) != 0) continue;
-      for (const uint64_t wish : {uint64_t{1}, uint64_t{100}, uint64_t{1500}, uint64_t{1} << 30}) {
-        if (!slow && wish == 100 && number % 2 != 0) continue;
+      for (const uint64_t requested : {uint64_t{1}, uint64_t{100}, uint64_t{1500}, uint64_t{1} << 30}) {
+        if (!slow && requested == 100 && number % 2 != 0) continue;
         const int threads = 1 + static_cast<int>(number % 3);
-        const std::string fault = difference(spec, x, shape, wish, threads);
+        const std::string fault = difference(spec, x, shape, requested, threads);
         if (!fault.empty())
-          FAIL_CHECK(text << " on " << crumb::shape_text(shape) << " by " << wish << ": " << fault);
+          FAIL_CHECK(text << " on " << crumb::shape_text(shape) << " by " << requested << ": " << fault);
         ++checked;
       }
     }
@@ -176,10 +176,10 @@ TEST_CASE("slices of a large tensor that is one block, or one row") {
   };
   for (const auto& [text, shape] : cases) {
     const std::vector<float> x = mixed_values(elements(shape), 5);
-    for (const uint64_t wish : {uint64_t{5000}, uint64_t{70000}}) {
+    for (const uint64_t requested : {uint64_t{5000}, uint64_t{70000}}) {
       CAPTURE_COPY(text);
-      CAPTURE(wish);
-      CHECK(difference(QuantSpec::parse(text), x, shape, wish, 2) == "");
+      CAPTURE(requested);
+      CHECK(difference(QuantSpec::parse(text), x, shape, requested, 2) == "");
     }
   }
 }

@@ -211,7 +211,7 @@ TEST_CASE("stacks in a packed file") {
     const std::vector<float> wanted = all_values(all[i].second.view());
     CHECK(same_bits(all_values(crumb::LoadedTensor::load(*file, packed).take().view()), wanted));
     CHECK(same_bits(all_values(copy_encoded(*file, packed).take().view()), wanted));
-    CHECK(same_bits(all_values(lend_encoded(file, packed).take().view()), wanted));
+    CHECK(same_bits(all_values(borrow_encoded(file, packed).take().view()), wanted));
   }
 }
 

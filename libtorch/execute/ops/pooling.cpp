@@ -226,15 +226,15 @@ Outputs max_unpool(const Call& call) {
   at::Tensor y = at::zeros({total}, x.options()).scatter(0, flat, x.flatten()).reshape(shape);
   if (call.has(2)) {
     // The indices count in the shape that the attributes give; a larger shape adds zeros behind.
-    const Sizes wished = call.ints(2);
-    if (wished.size() != shape.size()) {
-      call.fail("output_shape has " + std::to_string(wished.size()) + " entries, expected " +
+    const Sizes requested = call.ints(2);
+    if (requested.size() != shape.size()) {
+      call.fail("output_shape has " + std::to_string(requested.size()) + " entries, expected " +
                 std::to_string(shape.size()));
     }
     Sizes change;
     for (std::size_t i = shape.size(); i-- > 0;) {
       change.push_back(0);
-      change.push_back(wished[i] - shape[i]);
+      change.push_back(requested[i] - shape[i]);
     }
     y = at::constant_pad_nd(y, change, 0);
   }

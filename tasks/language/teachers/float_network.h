@@ -18,7 +18,9 @@ namespace crumb::tasks {
 class FloatDecoder {
  public:
   FloatDecoder(const graph::Graph& graph, at::Device device)
-      : module_(graph, {.lends = true}), device_(device), cut_(module_, models::layer_outputs(graph).back()) {
+      : module_(graph, {.borrows = true}),
+        device_(device),
+        cut_(module_, models::layer_outputs(graph).back()) {
     module_.to(device);
     const std::optional<graph::Shape> logits = graph.shape_of(graph.outputs.at(0));
     if (logits && !logits->empty()) vocabulary_ = logits->back().size;
@@ -42,7 +44,7 @@ class FloatDecoder {
 
 class FloatNetwork {
  public:
-  FloatNetwork(const graph::Graph& graph, at::Device device) : module_(graph, {.lends = true}) {
+  FloatNetwork(const graph::Graph& graph, at::Device device) : module_(graph, {.borrows = true}) {
     module_.to(device);
     module_.freeze();
   }

@@ -102,14 +102,14 @@ struct DrawnNode {
 
   void gemm() {
     const std::int64_t rows = draw(1, 3), terms = draw(1, 5), columns = draw(1, 4);
-    const bool turned_a = one_in(2), turned_b = one_in(2), is_computed = one_in(3);
-    computed("a", turned_a ? Ints{terms, rows} : Ints{rows, terms}, kStep);
-    weight(turned_b ? Ints{columns, terms} : Ints{terms, columns}, is_computed);
+    const bool transposed_a = one_in(2), transposed_b = one_in(2), is_computed = one_in(3);
+    computed("a", transposed_a ? Ints{terms, rows} : Ints{rows, terms}, kStep);
+    weight(transposed_b ? Ints{columns, terms} : Ints{terms, columns}, is_computed);
     const bool adds = one_in(2);
     if (adds) bias(one_in(3) ? Ints{1} : Ints{columns});
     std::map<S, graph::Attribute> attributes;
-    if (turned_a) attributes["transA"] = std::int64_t{1};
-    if (turned_b) attributes["transB"] = std::int64_t{1};
+    if (transposed_a) attributes["transA"] = std::int64_t{1};
+    if (transposed_b) attributes["transB"] = std::int64_t{1};
     if (one_in(3)) attributes["alpha"] = 2.0F;
     if (adds && one_in(3)) attributes["beta"] = 0.5F;
     finish("Gemm", attributes);

@@ -332,7 +332,7 @@ TEST_CASE("plan: rules by name, operator and depthwise; later ones win") {
   CHECK_FALSE(edge_of(made, "x")->is_signed_twin);
 }
 
-TEST_CASE("plan: of two wishes for one edge the later rule's holds, and it is said") {
+TEST_CASE("plan: of two requests for one edge the later rule's holds, and it is said") {
   GraphBuilder b({1, 4});
   b.weight("u", {4, 3}).weight("v", {4, 3});
   b.node("MatMul", {"x", "u"}, "a").node("MatMul", {"x", "v"}, "c").node("Sub", {"a", "c"}, "y");

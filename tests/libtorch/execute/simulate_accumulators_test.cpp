@@ -24,8 +24,8 @@ constexpr float kInput = 0.25F, kWeight = 0.0625F;
 
 /// A Quant before a node's input.
 void quantize(Graph& graph, std::vector<Node>& nodes, Node& node, std::size_t i, float scale, float bits) {
-  const auto number = [&](const char* wish, float value) {
-    return add_constant(graph, wish, Tensor::scalar(value));
+  const auto number = [&](const char* requested, float value) {
+    return add_constant(graph, requested, Tensor::scalar(value));
   };
   Node quant = crumb::graph::quant_node(
       {node.inputs[i], number("scale", scale), number("zero", 0), number("bits", bits)}, true, false);

@@ -286,21 +286,21 @@ TEST_CASE("budget in bits: the least loss of every choice within it, bits of all
     return static_cast<double>(bytes) * 8 / static_cast<double>(weights);
   };
   const uint64_t least = std::ranges::min_element(all, {}, &Choice::bytes)->bytes;
-  for (const double wish : {bits_of(least), 2.7, 3.1, 4.0, 4.7, 6.0, 8.05, 40.0, 1e300}) {
-    CAPTURE(wish);
-    request.target = {.bits_per_weight = wish};
+  for (const double requested : {bits_of(least), 2.7, 3.1, 4.0, 4.7, 6.0, 8.05, 40.0, 1e300}) {
+    CAPTURE(requested);
+    request.target = {.bits_per_weight = requested};
     const BudgetChoice found = choose_by_budget(written.checkpoint(), request);
     double expected = std::numeric_limits<double>::infinity(), best = expected;
     for (const Choice& choice : all) {
       best = std::min(best, choice.loss);
-      if (bits_of(choice.bytes) <= wish) expected = std::min(expected, choice.loss);
+      if (bits_of(choice.bytes) <= requested) expected = std::min(expected, choice.loss);
     }
     CHECK(found.loss == doctest::Approx(expected).epsilon(1e-9));
     CHECK(found.bound == found.loss);
     CHECK(found.best_everywhere == (expected <= best * (1 + 1e-9)));
     uint64_t bytes = 0;
     for (const auto& [name, format] : found.chosen) bytes += format.bytes;
-    CHECK(bits_of(bytes) <= wish);
+    CHECK(bits_of(bytes) <= requested);
     REQUIRE(found.chosen.size() == measured.size());
     // The recipe says what was chosen, and nothing of the others.
     for (const crumb::PlannedTensor& planned : plan_checkpoint(written.checkpoint(), found.recipe)) {
@@ -333,14 +333,14 @@ TEST_CASE("budget in bits: a tensor with a spec of its own keeps it, and counts"
     measured.emplace_back();
     for (const QuantSpec& spec : request.formats) measured.back().push_back(measured_whole(tensor, spec));
   }
-  for (const double wish : {3.0, 4.0, 5.5, 7.0}) {
-    CAPTURE(wish);
-    request.target = {.bits_per_weight = wish};
+  for (const double requested : {3.0, 4.0, 5.5, 7.0}) {
+    CAPTURE(requested);
+    request.target = {.bits_per_weight = requested};
     const BudgetChoice found = choose_by_budget(written.checkpoint(), request);
     double expected = std::numeric_limits<double>::infinity();
     for (const Choice& choice : all_choices(measured)) {
       const double bits = static_cast<double>(fixed + choice.bytes) * 8 / static_cast<double>(weights);
-      if (bits <= wish) expected = std::min(expected, choice.loss);
+      if (bits <= requested) expected = std::min(expected, choice.loss);
     }
     CHECK(found.loss == doctest::Approx(expected).epsilon(1e-9));
     CHECK_FALSE(found.chosen.contains("a.weight"));

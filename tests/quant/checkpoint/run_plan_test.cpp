@@ -113,7 +113,7 @@ TEST_CASE("run plans: slices are whole units and whole bytes, and memory is the 
     const bool roomy = engine() % 2;
     const RunPlan run =
         crumb::plan_run(checkpoint, made.plan, {.zstd = zstd}, roomy ? 100 * kBase : 0, threads, kBase);
-    const uint64_t wish = roomy ? kWidestSlice : kNarrowestSlice;
+    const uint64_t requested = roomy ? kWidestSlice : kNarrowestSlice;
     for (size_t i = 0; i < made.plan.size(); ++i) {
       const TensorEntry& entry = made.entries[i];
       const uint64_t bits = crumb::dtype_bits(entry.dtype), all = entry.shape[0] * entry.shape[1];
@@ -124,12 +124,12 @@ TEST_CASE("run plans: slices are whole units and whole bytes, and memory is the 
       CHECK(run.jobs[i].entry == &entry);
       if (!made.plan[i].spec) {
         CHECK(run.slices[i] == 0);
-        CHECK(bytes == std::min(wish * 4 / 24 * 24, entry.bytes));
+        CHECK(bytes == std::min(requested * 4 / 24 * 24, entry.bytes));
         continue;
       }
       const QuantSpec& spec = *made.plan[i].spec;
       CAPTURE(spec.to_string());
-      const crumb::SliceSize size = crumb::slice_size(spec, entry.shape, wish);
+      const crumb::SliceSize size = crumb::slice_size(spec, entry.shape, requested);
       const uint64_t values = run.slices[i];
       CHECK(bytes == values * bits / 8);
       if (all == 0) {
@@ -139,8 +139,8 @@ TEST_CASE("run plans: slices are whole units and whole bytes, and memory is the 
       } else {
         CHECK(values <= all);
         CHECK((values == all || (values % size.unit == 0 && values * bits % 8 == 0)));
-        CHECK((values == all || values > wish - 8 * size.unit || values == 8 * size.unit));
-        CHECK((values <= wish || values <= 8 * size.unit));
+        CHECK((values == all || values > requested - 8 * size.unit || values == 8 * size.unit));
+        CHECK((values <= requested || values <= 8 * size.unit));
       }
     }
     CHECK(run.peak_memory_bytes == peak_of(made, run, zstd, threads));
