@@ -27,28 +27,6 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
 
-/// The constants that stay as they are stored until a step takes their values, by slot: packed ones, and
-/// transposes of what was not read yet. What it is given must outlive it.
-class PackedConstants {
- public:
-  void add(std::size_t slot, const graph::QuantizedConstant& codes) { codes_.emplace(slot, &codes); }
-  void add(std::size_t slot, const graph::Tensor& rows) { rows_.emplace(slot, &rows); }
-  bool contains(std::size_t slot) const { return codes_.contains(slot) || rows_.contains(slot); }
-  Array values(std::size_t slot) const {
-    return Array::of(codes_.contains(slot) ? codes_.at(slot)->value() : *rows_.at(slot));
-  }
-  void tell(std::size_t slot, NodeFacts& facts) const {
-    if (codes_.contains(slot))
-      facts.packed = codes_.at(slot);
-    else
-      facts.rows = rows_.at(slot);
-  }
-
- private:
-  std::map<std::size_t, const graph::QuantizedConstant*> codes_;
-  std::map<std::size_t, const graph::Tensor*> rows_;
-};
-
 /// Rounds the arrays that nobody else holds; a shared array was rounded when it was made.
 void round(std::vector<Array>& made) {
   for (Array& array : made) {
@@ -92,6 +70,28 @@ class Plan::Builder {
   }
 
  private:
+  /// The constants that stay as they are stored until a step takes their values, by slot: packed ones, and
+  /// transposes of what was not read yet. What it is given must outlive it.
+  class PackedConstants {
+   public:
+    void add(std::size_t slot, const graph::QuantizedConstant& codes) { codes_.emplace(slot, &codes); }
+    void add(std::size_t slot, const graph::Tensor& rows) { rows_.emplace(slot, &rows); }
+    bool contains(std::size_t slot) const { return codes_.contains(slot) || rows_.contains(slot); }
+    Array values(std::size_t slot) const {
+      return Array::of(codes_.contains(slot) ? codes_.at(slot)->value() : *rows_.at(slot));
+    }
+    void tell(std::size_t slot, NodeFacts& facts) const {
+      if (codes_.contains(slot))
+        facts.packed = codes_.at(slot);
+      else
+        facts.rows = rows_.at(slot);
+    }
+
+   private:
+    std::map<std::size_t, const graph::QuantizedConstant*> codes_;
+    std::map<std::size_t, const graph::Tensor*> rows_;
+  };
+
   std::size_t slot_of(const std::string& value) {
     if (value.empty()) return kNoSlot;
     const auto [found, is_new] = slots_.try_emplace(value, slots_.size());

@@ -61,7 +61,7 @@ void write_file(const DequantizeFlags& options, const exporting::FolderContent& 
   std::cout << options.output << ": " << count_text(writer.tensors().size(), "tensor") << "\n";
 }
 
-void dequantize_verb(DequantizeOptions options) {
+void dequantize_verb(DequantizeFlags options) {
   uint64_t shard_bytes = jobs::shard_bytes_of(options.shard, terminal());
   if (shard_bytes > 0 || !options.output.ends_with(".safetensors")) {
     jobs::claim_folder(options.input, options.output, terminal());

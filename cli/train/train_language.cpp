@@ -29,7 +29,7 @@ void add_start_flag(CLI::App& verb, LanguageFlags& flags) {
       ->type_name("FILE");
 }
 
-void add_decoder_inputs(CLI::App& verb, LanguageFlags& requested) {
+void add_decoder_inputs(CLI::App& verb, LanguageTrainingCommand& requested) {
   LanguageFlags& flags = requested.flags;
   verb.add_option("--model", flags.model,
                   "The model, a Hugging Face folder, a GGUF or a packed file; codes are decoded")
@@ -47,7 +47,7 @@ void add_decoder_inputs(CLI::App& verb, LanguageFlags& requested) {
   verb.add_option("--valid", requested.valid, "A text to measure by (none)")->type_name("FILE");
 }
 
-void add_encoder_inputs(CLI::App& verb, LanguageFlags& requested) {
+void add_encoder_inputs(CLI::App& verb, LanguageTrainingCommand& requested) {
   verb.add_option("--model", requested.flags.model, "The sentence encoder, a Hugging Face folder")
       ->type_name("MODEL");
   add_start_flag(verb, requested.flags);
@@ -55,7 +55,7 @@ void add_encoder_inputs(CLI::App& verb, LanguageFlags& requested) {
   verb.add_option("--valid", requested.valid, "Lines to measure by (none)")->type_name("FILE");
 }
 
-void add_losses_of_decoders(CLI::App& verb, LanguageFlags& requested) {
+void add_losses_of_decoders(CLI::App& verb, LanguageTrainingCommand& requested) {
   verb.add_option(
           "--loss", requested.loss,
           "What is learned: kl, what the float network predicts; hidden, what its last layer gives; ce, the "
@@ -68,7 +68,7 @@ void add_losses_of_decoders(CLI::App& verb, LanguageFlags& requested) {
       ->type_name("float|none");
 }
 
-void add_learning_flags(CLI::App& verb, LanguageFlags& requested) {
+void add_learning_flags(CLI::App& verb, LanguageTrainingCommand& requested) {
   LanguageFlags& flags = requested.flags;
   const bool is_encoder = requested.task == kSentenceTask;
   add_language_training_flags(verb, flags.training, is_encoder);
@@ -106,7 +106,7 @@ void add_learning_flags(CLI::App& verb, LanguageFlags& requested) {
       ->type_name("SEQUENCES");
 }
 
-void add_run_flags(CLI::App& verb, LanguageFlags& requested) {
+void add_run_flags(CLI::App& verb, LanguageTrainingCommand& requested) {
   flag_group(verb, kOutputFlags);
   verb.add_option("-o,--output", requested.output, "The folder for model, log and report")
       ->required()
@@ -123,7 +123,7 @@ void add_run_flags(CLI::App& verb, LanguageFlags& requested) {
 }
 
 /// Adds the flags that both verbs have after their inputs and losses.
-void add_shared_flags(CLI::App& verb, LanguageFlags& requested) {
+void add_shared_flags(CLI::App& verb, LanguageTrainingCommand& requested) {
   add_learning_flags(verb, requested);
   add_recipe_flags(verb, requested.recipe);
   add_training_flags(verb, requested.recipe);
@@ -133,7 +133,7 @@ void add_shared_flags(CLI::App& verb, LanguageFlags& requested) {
 constexpr const char* kGoesOn = "A run that was cut off goes on where it stood.\n\n";
 
 /// Sets what both verbs do when they are called.
-void set_callback(CLI::App& verb, const std::shared_ptr<LanguageFlags>& requested) {
+void set_callback(CLI::App& verb, const std::shared_ptr<LanguageTrainingCommand>& requested) {
   verb.callback([requested, &verb] {
     requested->given = flags_of_stages(verb);
     train_language_model(*requested);
@@ -143,7 +143,7 @@ void set_callback(CLI::App& verb, const std::shared_ptr<LanguageFlags>& requeste
 }  // namespace
 
 void add_train_language_model(CLI::App& train) {
-  auto requested = std::make_shared<LanguageFlags>();
+  auto requested = std::make_shared<LanguageTrainingCommand>();
   requested->task = kLanguageTask;
   CLI::App& verb = *train.add_subcommand("lm", "Train a language model to predict as its float one does");
   flag_group(verb, kInputFlags);
@@ -160,7 +160,7 @@ void add_train_language_model(CLI::App& train) {
 }
 
 void add_train_encoder(CLI::App& train) {
-  auto requested = std::make_shared<LanguageFlags>();
+  auto requested = std::make_shared<LanguageTrainingCommand>();
   requested->task = kSentenceTask;
   CLI::App& verb = *train.add_subcommand("embed", "Train a sentence encoder to give its float one's vectors");
   flag_group(verb, kInputFlags);

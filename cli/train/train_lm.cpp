@@ -38,7 +38,7 @@ namespace crumb::cli {
 namespace {
 
 /// Returns the loss that --loss and --teacher mean together.
-tasks::LanguageLoss loss_of(const LanguageFlags& requested) {
+tasks::LanguageLoss loss_of(const LanguageTrainingCommand& requested) {
   const bool is_fresh = !requested.flags.from_scratch.empty();
   const std::string teacher = requested.flags.teacher.empty() && is_fresh ? "none" : requested.flags.teacher;
   if (is_fresh && teacher != "none")
@@ -91,7 +91,7 @@ void refuse_quantized_values(const graph::Graph& graph, const std::string& sourc
                       graph::text_of(*quantizer) + "); training begins with a network in floats");
 }
 
-Beginning beginning_of(const LanguageFlags& requested) {
+Beginning beginning_of(const LanguageTrainingCommand& requested) {
   const LanguageFlags& flags = requested.flags;
   if (!flags.from_scratch.empty()) {
     models::FreshNetwork fresh = models::fresh_network(flags.from_scratch, requested.seed);
@@ -111,7 +111,7 @@ Beginning beginning_of(const LanguageFlags& requested) {
 }
 
 /// Returns the network of --start, whose weights are to be learned.
-graph::Graph start_of(const LanguageFlags& requested, const Beginning& model) {
+graph::Graph start_of(const LanguageTrainingCommand& requested, const Beginning& model) {
   const std::string& path = requested.flags.start;
   if (!requested.flags.from_scratch.empty())
     throw usage_error("--start has codes of a model, and --from-scratch draws one; give --model");
@@ -127,7 +127,7 @@ graph::Graph start_of(const LanguageFlags& requested, const Beginning& model) {
   return start;
 }
 
-void check_beginning(const LanguageFlags& requested, const graph::Graph& network) {
+void check_beginning(const LanguageTrainingCommand& requested, const graph::Graph& network) {
   const bool is_encoder = requested.task == kSentenceTask;
   if (models::is_encoder(network) == is_encoder) return;
   const bool is_fresh = !requested.flags.from_scratch.empty();
@@ -139,7 +139,7 @@ void check_beginning(const LanguageFlags& requested, const graph::Graph& network
 }
 
 /// Moves the recipe's stages, which replace flags, into the request. Returns those before training.
-std::vector<Stage> take_stages(const LanguageFlags& requested, tasks::LanguageRequest& request) {
+std::vector<Stage> take_stages(const LanguageTrainingCommand& requested, tasks::LanguageRequest& request) {
   const std::vector<Stage> stages = std::exchange(request.recipe.stages, {});
   std::vector<Stage> before;
   if (stages.empty()) return before;
@@ -197,7 +197,7 @@ void check_learned_adapters(const std::vector<Stage>& stages, const tasks::Langu
 
 /// Applies the stages before training to the network: they give the codes that it begins with. A run that
 /// goes on has these in its folder.
-void begin_by_stages(const LanguageFlags& requested, const std::vector<Stage>& stages,
+void begin_by_stages(const LanguageTrainingCommand& requested, const std::vector<Stage>& stages,
                      training::LanguageRun& run) {
   if (stages.empty()) return;
   if (!requested.flags.from_scratch.empty())
@@ -227,7 +227,7 @@ void begin_by_stages(const LanguageFlags& requested, const std::vector<Stage>& s
 }
 
 /// Returns the flags of training as stages; a rate that is not given follows from the network.
-std::vector<Stage> stages_of_flags(const LanguageFlags& requested) {
+std::vector<Stage> stages_of_flags(const LanguageTrainingCommand& requested) {
   const LanguageFlags& flags = requested.flags;
   std::vector<Stage> stages;
   if (flags.block_passes > 0) {
@@ -245,7 +245,7 @@ std::vector<Stage> stages_of_flags(const LanguageFlags& requested) {
 }
 
 /// Returns all stages that make the network, those that made --start first.
-std::vector<Stage> all_stages(const LanguageFlags& requested, const Recipe& recipe) {
+std::vector<Stage> all_stages(const LanguageTrainingCommand& requested, const Recipe& recipe) {
   std::vector<Stage> stages;
   if (!requested.flags.start.empty())
     stages = jobs::stages_that_made(jobs::packed_files(TensorSource::open(requested.flags.start)),
@@ -273,7 +273,7 @@ void choose_rate(tasks::LanguageRequest& request) {
 
 }  // namespace
 
-void train_language_model(const LanguageFlags& requested) {
+void train_language_model(const LanguageTrainingCommand& requested) {
   const LanguageFlags& flags = requested.flags;
   const bool is_encoder = requested.task == kSentenceTask, is_fresh = !flags.from_scratch.empty();
   const auto needs = [&](const std::string& given, const char* what) {

@@ -22,7 +22,7 @@ struct LanguageFlags {
 };
 
 /// What the flags of one of the verbs request.
-struct LanguageFlags {
+struct LanguageTrainingCommand {
   std::string task;  ///< kLanguageTask or kSentenceTask
   LanguageFlags flags;
   RecipeFlags recipe;
@@ -34,6 +34,6 @@ struct LanguageFlags {
   bool json = false;
 };
 
-void train_language_model(const LanguageFlags& requested);
+void train_language_model(const LanguageTrainingCommand& requested);
 
 }  // namespace crumb::cli

@@ -24,13 +24,13 @@ using namespace crumb::runtime::exact;
 namespace {
 
 /// Operands of a product with codes in memory of just their size, so that sanitizers see what is read beyond.
-struct Drawn {
+struct DrawnCodes {
   std::mt19937_64& engine;
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine() % n); }
   std::vector<float> some(std::size_t count, float most) {
-    std::vector<float> values(count);
-    for (float& value : values) value = most * static_cast<float>(engine() % 2001) / 1000 - most;
-    return values;
+    std::vector<float> made(count);
+    for (float& value : made) value = most * static_cast<float>(engine() % 2001) / 1000 - most;
+    return made;
   }
 
   int bits;
@@ -40,7 +40,7 @@ struct Drawn {
   std::unique_ptr<std::uint8_t[]> codes;
   Products products;
 
-  Drawn(std::mt19937_64& from, std::size_t step, std::size_t most_columns) : engine(from) {
+  DrawnCodes(std::mt19937_64& from, std::size_t step, std::size_t most_columns) : engine(from) {
     bits = static_cast<int>(1 + below(7));
     if (bits == 7) bits = 8;
     products.rows = 1 + below(kFewRows);
@@ -103,7 +103,7 @@ TEST_CASE("coded products: rows of codes, every way") {
   std::mt19937_64 engine(11);
   for (int round = 0; round < 4000; ++round) {
     CAPTURE(round);
-    Drawn drawn(engine, kPartialSums, 11);
+    DrawnCodes drawn(engine, kPartialSums, 11);
     const std::size_t row_bytes = (drawn.products.terms * static_cast<std::size_t>(drawn.bits) + 7) / 8;
     drawn.draw_codes(row_bytes * drawn.products.columns);
     CodedRows w{.row_bytes = row_bytes};
@@ -121,7 +121,7 @@ TEST_CASE("coded products: codes in tiles, every way") {
   std::mt19937_64 engine(12);
   for (int round = 0; round < 2000; ++round) {
     CAPTURE(round);
-    Drawn drawn(engine, 32, 40);
+    DrawnCodes drawn(engine, 32, 40);
     const std::size_t rows_of_tiles = (drawn.products.columns + 15) / 16;
     const std::size_t row_bytes =
         (drawn.products.terms + 31) / 32 * 64 * static_cast<std::size_t>(drawn.bits);
