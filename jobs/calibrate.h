@@ -1,4 +1,4 @@
-// What the quantizers of a network's activations are on samples, before anything is quantized.
+// Calibrates the quantizers of a network's activations on samples, before anything is quantized.
 //
 //   jobs::Observer silent;
 //   const Recipe recipe = parse_recipe("activations: uint8:tensor", "my recipe");
@@ -19,28 +19,26 @@ namespace crumb::jobs {
 
 struct CalibrateRequest {
   std::string input;              ///< an ONNX network, or a checkpoint whose network is known
-  Recipe recipe;                  ///< without stages, which change what flows
+  Recipe recipe;                  ///< without stages, since these change the activations
   std::vector<std::string> data;  ///< samples, as jobs/quantize.h has them; one at least
-  std::size_t tokens = 0;         ///< of text; 0: all
+  std::size_t tokens = 0;         ///< the first tokens of a text; 0: all
   std::string device;             ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
   int threads = 0;                ///< 0: those the machine has; the number never changes the result
 };
 
 struct CalibratedEdge {
-  graph::PlannedEdge
-      edge;  ///< which value, by which spec, with its scale, zero point and the range that was seen
-  graph::EdgeUse
-      use;  ///< how much of the float network's values is beyond the codes; 0 where scales follow each token
+  graph::PlannedEdge edge;  ///< the value, its spec, scale, zero point and the range that was seen
+  graph::EdgeUse use;  ///< how many of the float network's values are cut off; 0 with a scale for each token
 };
 
 struct CalibrateReport {
-  std::vector<CalibratedEdge> edges;  ///< as the network computes them
+  std::vector<CalibratedEdge> edges;  ///< in the order in which the network computes them
   std::vector<std::string> notes;     ///< what the observer was told
 };
 
-/// Where quantize() of the same network, recipe and samples puts quantizers of activations, and their scales,
-/// when no stage changes what flows. Writes nothing. Throws Error, of kind kUsage where the request
-/// contradicts itself or the input; Interrupted.
+/// Returns where quantize() of the same network, recipe and samples puts quantizers of activations, and their
+/// scales, when no stage changes the activations. Writes nothing. Throws Error, of kind kUsage where the
+/// request contradicts itself or the input; throws Interrupted.
 CalibrateReport calibrate(const CalibrateRequest& request, Observer& observer);
 
 }  // namespace crumb::jobs

@@ -9,7 +9,7 @@
 namespace crumb::jobs {
 namespace {
 
-/// The folders of a sentence encoder's Dense modules.
+/// Returns the folders of a sentence encoder's Dense modules.
 std::vector<std::string> dense_modules(const Checkpoint& checkpoint) {
   std::vector<std::string> paths;
   const ModelFile* file = checkpoint.find_file("modules.json");

@@ -1,4 +1,4 @@
-// Files that a job writes into a folder, which keeps what else it holds.
+// Files that a job writes into a folder, whose other files stay.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace crumb::jobs {
 
-/// Before anything is read. Throws usage Error where one of the files is an input, Error where the folder
-/// cannot be written to; empty paths are none.
+/// Checks the files before anything is read. Throws usage Error where one of them is an input, Error where
+/// the folder cannot be written to; skips empty paths.
 void claim_folder_files(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& folder,
                         std::initializer_list<const char*> written);
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The regular files that a path is, or has right inside it, in order.
+/// Returns the regular file that a path is, or those directly inside it, in order.
 std::set<fs::path> files_at(const fs::path& path) {
   std::error_code none;
   if (!fs::is_directory(path, none))
@@ -30,11 +30,11 @@ std::set<fs::path> files_at(const fs::path& path) {
   return files;
 }
 
-/// Rises where the same samples bring other codes than before, so that no run goes on with both.
+/// Rises where the same samples give other codes than before, so that no run mixes both.
 constexpr int kMethods = 1;
 
-/// What is to be rounded, and by which methods: names, specs, shapes, and values of constants that no file of
-/// the identity has.
+/// Returns the checksum of what is to be rounded, and by which methods: names, specs, shapes, and values of
+/// constants that are in none of the files that identify the run.
 std::uint32_t checksum_of(const ptq::Setting& setting, bool is_checkpoint) {
   std::string text = "methods " + std::to_string(kMethods) + "\n";
   for (const graph::PlannedConstant& constant : setting.plan.constants)
@@ -43,7 +43,7 @@ std::uint32_t checksum_of(const ptq::Setting& setting, bool is_checkpoint) {
   for (const auto& [name, tensor] : setting.graph.initializers) {
     const std::string what = name + graph::text_of(std::span(tensor.shape()));
     sum = crc32_of(std::as_bytes(std::span(what)), sum);
-    // A checkpoint's files are in the identity.
+    // The run's identity holds a checkpoint's files.
     if (!is_checkpoint || !tensor.is_unread()) sum = crc32_of(tensor.held().bytes(), sum);
   }
   return sum;
@@ -70,7 +70,7 @@ RunIdentity identity_of(const QuantizeRequest& request, const Recipe& recipe, co
   return identity;
 }
 
-/// Whether any keeps what it finds.
+/// Whether the stage keeps the codes that it finds.
 bool is_kept(const Stage& stage) { return stage.info().rounds; }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The state of crumb quantize with stages, beside the output (ptq/rounding/layer_files.h): whose run it is.
+// The state of crumb quantize with stages, next to the output (ptq/rounding/layer_files.h), and whose run it
+// is.
 #pragma once
 
 #include <memory>
@@ -10,11 +11,11 @@
 
 namespace crumb::jobs {
 
-/// Throws usage Error where the request resumes or has memory and no stage has a use for it.
+/// Throws usage Error where the request sets `resume` or `memory` and no stage uses it.
 void refuse_stage_fields(const QuantizeRequest& request, const Recipe& recipe, const Observer& observer);
 
-/// Null where no stage of the recipe's would use it. `checkpoint`: whose network it is, null where it is a
-/// graph's. The observer hears what it goes on with. Throws as LayerFiles does.
+/// Returns null where no stage of the recipe would use the files. `checkpoint`: the one whose network it is;
+/// null for a graph's. Tells the observer what the run resumes with. Throws as LayerFiles does.
 std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeRequest& request, const Recipe& recipe,
                                                 const Checkpoint* checkpoint, const ptq::Setting& setting,
                                                 Observer& observer);

@@ -34,7 +34,7 @@ using graph::Graph;
 
 bool writes_codes(const MergeRequest& request) { return fs::path(request.output).extension() == ".crumb"; }
 
-/// What is for folders in floats, of another output.
+/// Refuses the options for folders in floats where the output is another.
 void refuse_of_floats(const MergeRequest& request, const Observer& observer) {
   const std::string is_for = " is for a folder in floats";
   const std::string train = observer.spelled("train"),
@@ -48,10 +48,10 @@ void refuse_of_floats(const MergeRequest& request, const Observer& observer) {
   if (writes_codes(request)) throw usage_error(observer.spelled("shard") + is_for + ", found " + output);
 }
 
-/// Before anything is read.
+/// Checks the output before anything is read.
 void claim_merged(const MergeRequest& request, const Observer& observer) {
   std::vector<fs::path> inputs{request.input};
-  if (request.training) {  // a run goes on in its folder
+  if (request.training) {  // the run continues in its folder
     const MergeTraining& training = *request.training;
     inputs.insert(inputs.end(), {training.train, training.valid, training.how.teacher_logits});
   }
@@ -62,7 +62,7 @@ void claim_merged(const MergeRequest& request, const Observer& observer) {
                         : claim_folder(request.input, request.output, observer);
 }
 
-/// A network whose adapters are to go into its matrices.
+/// Merges a network's adapters into its matrices.
 class Merging {
  public:
   Merging(const MergeRequest& request, Observer& observer)
@@ -139,7 +139,7 @@ class Merging {
  private:
   std::optional<std::string> file(std::string_view path) const { return weights_->file(path); }
 
-  /// Those in the file, then those given.
+  /// Returns the adapters in the file, then those that the request gives.
   std::vector<Adapter> all_adapters() const {
     std::vector<Adapter> adapters;
     if (source_.crumb()) {
@@ -161,7 +161,7 @@ class Merging {
                          [this](std::string_view path) { return file(path); });
   }
 
-  /// What lies beside the codes.
+  /// Returns the files that are stored next to the codes.
   std::map<std::string, std::string> files_of(const Graph& merged) const {
     std::map<std::string, std::string> files = packed_files(source_);
     if (!request_.weights.empty()) name_codes(files, merged);

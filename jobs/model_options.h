@@ -1,4 +1,4 @@
-// What a language model is opened with, beside its files.
+// Options with which a language model is opened.
 #pragma once
 
 #include <string>

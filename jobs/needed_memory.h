@@ -1,4 +1,4 @@
-// What quantizing a network takes in memory, said before the work.
+// Estimates the memory that quantizing a network takes, before the work.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,12 @@
 
 namespace crumb::jobs {
 
-/// Bytes that it takes at the least: codes, one byte each, of what the plan quantizes, and beside them the
-/// largest weight in floats; where activations are quantized, for which the float network runs, all weights
-/// in floats.
+/// Returns the least bytes that it takes: one for each code that the plan makes, and the largest weight in
+/// floats; where activations are quantized, all weights in floats, since the float network runs.
 std::uint64_t least_bytes(const graph::Graph& graph, const graph::QuantPlan& plan);
 
-/// Throws Error where that is more than the process may take. `name`: of the network; `observer`: how fields
-/// are called.
+/// Throws Error where that is more than the process may take. `name`: of the network; `observer`: spells the
+/// fields.
 void expect_memory(const std::string& name, const graph::Graph& graph, const graph::QuantPlan& plan,
                    const Observer& observer);
 

@@ -33,8 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 using graph::Graph;
 
-constexpr std::size_t kComparedBatches = 8;  // where nothing but weights is quantized
-constexpr double kUsualWork = 3e12;          // multiplications that rounding takes where nobody asked for it
+constexpr std::size_t kComparedBatches = 8;  // where only weights are quantized
+constexpr double kUsualWork = 3e12;          // the most multiplications of rounding that the user did not ask
+                                             // for
 
 graph::Batches first_batches(graph::Batches all, std::size_t count) {
   return [all = std::move(all), count](const auto& batch) {
@@ -45,7 +46,7 @@ graph::Batches first_batches(graph::Batches all, std::size_t count) {
   };
 }
 
-/// Keys and values that a decoder keeps are no results.
+/// Leaves out the keys and values that a decoder keeps: they are no results.
 void leave_out_caches(const Graph& graph, graph::GraphComparison& comparison) {
   const std::vector<runtime::Tie> ties = runtime::find_ties(graph);
   std::erase_if(comparison.outputs, [&](const graph::OutputAgreement& output) {
@@ -62,8 +63,8 @@ void refuse_without_data(const graph::QuantPlan& plan, const Observer& observer)
       quote_text(plan.edges[0].value));
 }
 
-/// "float16, double" of a network that has matrices, inputs or outputs of such types; empty for others: what
-/// computes sizes in doubles is left alone.
+/// Returns "float16, double" for a network with matrices, inputs or outputs of such types; "" for others.
+/// Doubles that only compute sizes do not count.
 std::string text_of_other_floats(const Graph& graph) {
   const auto is_other = [&](const std::string& name) {
     const graph::Value* value = graph.find(name);
@@ -198,7 +199,7 @@ void NetworkQuantization::take_samples() {
       samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, requested_.device);
 }
 
-/// With what specs of schemes need to fit.
+/// Takes the plan together with what specs of schemes need to fit it.
 void NetworkQuantization::take_plan(graph::QuantPlan plan) {
   setting_.plan = std::move(plan);
   std::ranges::copy(padding_notes_, std::back_inserter(setting_.plan.notes));
@@ -208,7 +209,7 @@ void NetworkQuantization::take_plan(graph::QuantPlan plan) {
 }
 
 void NetworkQuantization::round_usually() {
-  if (setting_.plan.needs_calibration())  // by all samples, before some of them are left out
+  if (setting_.plan.needs_calibration())  // on all samples, before some of them are left out
     graph::calibrate(setting_.graph, *engine_, setting_.samples, setting_.plan);
   const ptq::AffordableSamples samples = ptq::affordable_samples(setting_, kUsualWork);
   const graph::Batches all = std::exchange(setting_.samples, samples.batches);
@@ -248,7 +249,9 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   std::size_t first = 0, last = 0;
   bool has_begun = false;
   setting_.progress = [&](std::size_t done, std::size_t all) {
-    if (!has_begun || done < last) first = done;  // of a stage; what an earlier run finished is not counted
+    if (!has_begun || done < last)
+      first = done;  // in this stage; what an earlier run finished does not
+                     // count
     has_begun = true;
     last = done;
     observer_.progress({.what = "rounding", .items = "layers", .done = done - first, .all = all - first});
@@ -264,7 +267,7 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   }
   std::erase_if(stages_, [](const ptq::StageReport& stage) { return stage.stage == "rounding"; });
   setting_.progress = {};
-  if (engine_ && setting_.plan.needs_calibration()) {  // a stage changed what flows
+  if (engine_ && setting_.plan.needs_calibration()) {  // a stage changed the activations
     for (graph::PlannedEdge& edge : setting_.plan.edges) edge.cost.reset();
     graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
   }

@@ -1,4 +1,4 @@
-// A network quantized by a recipe, in memory: what crumb quantize writes, and crumb sweep measures.
+// Quantizes a network by a recipe, in memory: what crumb quantize writes, and crumb sweep measures.
 #pragma once
 
 #include <cstdint>
@@ -23,35 +23,36 @@
 
 namespace crumb::jobs {
 
-/// What is quantized: a graph's file, or a checkpoint whose network is known.
+/// The network to quantize: a graph's file, or a checkpoint whose network is known.
 struct NetworkSource {
   std::shared_ptr<const TensorSource> tensors;  ///< of a checkpoint, else null
   graph::Graph graph;
-  std::vector<std::filesystem::path> paths;  ///< that are read
+  std::vector<std::filesystem::path> paths;  ///< all files that are read
   std::set<std::string> left_out = {};       ///< tensors of a checkpoint that its network does not take
 
   const Checkpoint* checkpoint() const { return tensors ? tensors->checkpoint() : nullptr; }
-  /// Of a checkpoint's tensors' files, or of the graph's.
+  /// Returns the size of the files of the checkpoint's tensors, or of the graph.
   std::uint64_t bytes() const;
 };
 
-/// `why`: what asks for a network, where that is a checkpoint's. Throws Error where there is none.
+/// Opens a network. `why`: what needs one, for messages about a checkpoint. Throws Error where there is no
+/// network.
 NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes);
 
 /// Throws Error where the input is quantized already.
 void refuse_packed(const std::string& input);
 
-/// What samples run on: the runtime, whose numbers are the same on every machine, where it has the operators;
-/// LibTorch for the others, and where a device is named. LibTorch on one thread: convolutions on several add
-/// up in another order, and scales must not depend on that.
+/// Returns the engine that runs the samples: the runtime, whose numbers are the same on every machine, where
+/// it has the operators; else, or where a device is named, LibTorch. LibTorch runs on one thread: on several
+/// its convolutions add in another order, and scales must not depend on that.
 const graph::Engine& engine_for(const graph::Graph& graph, const runtime::Engine& runtime,
                                 const std::string& device);
 
-/// Whether the recipe says how something that flows is quantized.
+/// Whether the recipe quantizes an activation or an input.
 bool quantizes_activations(const Recipe& recipe);
 
-/// How weights are rounded where there are samples and nobody says how: gptq, layer by layer where it loses
-/// less than rounding.
+/// Returns how weights are rounded where there are samples and the user names no method: gptq, in each layer
+/// where it loses less than rounding.
 std::vector<Stage> usual_rounding();
 
 struct NetworkOptions {
@@ -68,10 +69,10 @@ struct NetworkOptions {
   graph::PlanOptions plan = {};
 };
 
-/// Where quantizers stand for what takes the network: FPGAs keep every edge as integers.
+/// Returns where quantizers are put for the tool that takes the network: FPGAs keep every edge as integers.
 graph::PlanOptions plan_options_of(exporting::Profile profile, const Recipe& recipe);
 
-/// A source on its way to codes. The source and the observer must outlive it.
+/// Quantizes one source, step by step. The source and the observer must outlive it.
 class NetworkQuantization {
  public:
   /// Prepares, runs the stages that shrink, and plans what they leave; throws what graph::prepare,
@@ -82,26 +83,27 @@ class NetworkQuantization {
   NetworkQuantization(const NetworkQuantization&) = delete;
   NetworkQuantization& operator=(const NetworkQuantization&) = delete;
 
-  /// Reads the samples, and lets them say where quantizers of activations stand and what their scales are:
-  /// before run(), which does it otherwise. Throws what run() throws of samples.
+  /// Reads the samples and finds from them where quantizers of activations go and what their scales are. Runs
+  /// before run(), which does it otherwise. Throws what run() throws for samples.
   void calibrate();
 
-  /// Of each edge of the calibrated plan, how many values of the float network lie beyond its codes. None
-  /// without samples.
+  /// Returns for each edge of the calibrated plan how many values of the float network its codes cut off.
+  /// Empty without samples.
   std::vector<graph::EdgeUse> uses_of_edges() const;
 
-  /// Stages, scales of activations, codes: once. Throws usage Error where samples are needed and there are
-  /// none, and Error as stages do. `store`: of codes that stages find on samples, or null.
+  /// Runs stages, finds scales of activations, makes codes; call once. Throws usage Error where samples are
+  /// needed and there are none, and Error as stages do. `store`: keeps codes that stages find on samples; may
+  /// be null.
   graph::Graph run(ptq::LayerStore* store = nullptr);
 
   const ptq::Setting& setting() const { return setting_; }
-  /// Whether a stage that rounds on samples finds weights.
+  /// Whether a stage that rounds on samples has weights to round.
   bool rounds_weights() const { return has_open_; }
-  /// As it is carried out: without the usual rounding where nothing is to be rounded.
+  /// Returns the recipe as it is carried out: without the usual rounding where it has nothing to round.
   const Recipe& recipe() const { return recipe_; }
 
-  /// Runs after run(): what each quantizer of activations costs alone goes into plan(). Nothing without
-  /// samples.
+  /// Runs after run(): puts into plan() what each quantizer of an activation costs by itself. Does nothing
+  /// without samples.
   void measure_costs();
 
   const graph::Graph& prepared() const {
@@ -111,7 +113,7 @@ class NetworkQuantization {
   const std::map<std::string, std::string>& changed_files() const { return changed_files_; }
   const graph::QuantPlan& plan() const { return setting_.plan; }
   const std::vector<ptq::StageReport>& stages() const { return stages_; }
-  const std::vector<graph::BiasUse>& biases() const { return biases_; }  ///< after run(): of the plan's
+  const std::vector<graph::BiasUse>& biases() const { return biases_; }  ///< after run(): those of the plan
 
   /// What run() gave beside the float network, as it was before stages made it smaller, on the samples: on
   /// few of them where nothing but weights is quantized. Nothing where there are none, and of a language
@@ -130,7 +132,7 @@ class NetworkQuantization {
   NetworkOptions requested_;
   Observer& observer_;
   runtime::Engine runtime_;
-  const graph::Engine* engine_ = nullptr;  ///< that samples run on; null without
+  const graph::Engine* engine_ = nullptr;  ///< which runs the samples; null without samples
   ptq::Setting setting_;
   bool has_open_ = false;
   std::size_t shrinking_ = 0;  ///< of the recipe's stages: the first ones

@@ -12,14 +12,14 @@
 namespace crumb::jobs {
 namespace {
 
-/// Of codes and scales.
+/// Returns the bytes of codes and scales.
 std::uint64_t stored_bytes(const QuantSpec& spec, const std::vector<std::int64_t>& shape,
                            graph::MatrixAxes axes) {
   const auto layout = graph::code_layout_of(spec, shape, axes);
   return layout.ok() ? layout.value().total_bytes() : 0;
 }
 
-/// With the tensor in memory, in the order of the codes, which are decoded some at a time.
+/// Holds the whole tensor in memory, in the order of the codes, and decodes some codes at a time.
 Distortion distortion_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 22;
   const graph::HeldFloats values(tensor);

@@ -1,4 +1,4 @@
-// What becomes of a network's constants, one by one. Internal to jobs.
+// Reports what happens to each constant of a network. Internal to jobs.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace crumb::jobs {
 
-/// Of the plan's constants, in its order; bytes as a packed file has them, before zstd. `quantized`: null of
-/// a dry run, whose errors are 0.
+/// Returns a report for each of the plan's constants, in its order; bytes are those in a packed file, before
+/// zstd. `quantized`: null in a dry run, whose errors are 0.
 std::vector<TensorReport> reports_of(const graph::Graph& before, const graph::QuantPlan& plan,
                                      const graph::Graph* quantized);
 

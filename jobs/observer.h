@@ -1,4 +1,4 @@
-// Who watches a job: what it has to say beside its result, and how far it is.
+// The observer of a job hears its notes and warnings, and its progress.
 #pragma once
 
 #include <cstdint>
@@ -8,40 +8,41 @@
 
 namespace crumb::jobs {
 
-/// How far long work is.
+/// The progress of long work.
 struct Progress {
-  std::string what;             ///< "quantizing"
+  std::string what;             ///< the work: "quantizing"
   std::string items;            ///< "tensors"
-  std::size_t done = 0;         ///< items
-  std::size_t all = 0;          ///< items; another number than before begins another piece of work
-  std::uint64_t bytes = 0;      ///< done
+  std::size_t done = 0;         ///< items that are done
+  std::size_t all = 0;          ///< all items; a change of this number begins another piece of work
+  std::uint64_t bytes = 0;      ///< bytes that are done
   std::uint64_t all_bytes = 0;  ///< 0: bytes are not counted
 
-  // Of work that knows more of itself.
+  // Only for some work.
   std::string details = {};   ///< "loss 2.3145"
-  std::string rate = {};      ///< with its unit, "812 tokens/s"; empty: items a second
-  double seconds = 0;         ///< since the work began; 0: since it was first told of
-  double seconds_left = -1;   ///< below 0: as what was done took
-  bool is_milestone = false;  ///< to be shown also right behind another
+  std::string rate = {};      ///< the speed with its unit, "812 tokens/s"; empty: items a second
+  double seconds = 0;         ///< since the work began; 0: since its first report
+  double seconds_left = -1;   ///< estimated; below 0: estimated from the time that the work took so far
+  bool is_milestone = false;  ///< shown even right after another report
 };
 
-/// Does nothing by itself. Calls come from the thread that runs the job. One that throws Interrupted
-/// (base/files/interrupt.h) ends the job, which leaves no output, as interrupt_requested() does when another
+/// Does nothing by itself. The thread that runs the job makes the calls. A call that throws Interrupted
+/// (base/files/interrupt.h) ends the job, which leaves no output; so does interrupt_requested() when another
 /// thread sets it.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void note([[maybe_unused]] const std::string& text) {}
-  virtual void warning([[maybe_unused]] const std::string& text) {}  ///< what may make the result useless
+  virtual void warning([[maybe_unused]] const std::string& text) {}  ///< says what may make the result
+                                                                     ///< useless
   virtual void progress([[maybe_unused]] const Progress& progress) {}
-  /// The work that progress() told of is over, done or not. Does not throw.
+  /// The work of the last progress() has ended, finished or not. Does not throw.
   virtual void done() {}
-  /// What who asked calls a field of the request, for errors, notes and warnings: `tokens`, a command's
-  /// `--tokens`.
+  /// Returns how the caller spells a field of the request, for errors, notes and warnings: `tokens`, for a
+  /// command `--tokens`.
   virtual std::string spelled(std::string_view field) const { return std::string(field); }
 };
 
-/// Tells the observer when it goes.
+/// Calls the observer's done() when it is destroyed.
 class ProgressScope {
  public:
   explicit ProgressScope(Observer& observer) : observer_(observer) {}
@@ -53,7 +54,7 @@ class ProgressScope {
   Observer& observer_;
 };
 
-/// What is to be known of a result beside its figures: told to an observer, and kept for the result.
+/// Notes on a result in addition to its figures: tells an observer, and keeps them for the result.
 class Notes {
  public:
   explicit Notes(Observer& observer) : observer_(&observer) {}

@@ -1,4 +1,4 @@
-// What a packed file takes along besides tensors.
+// The files that a packed file holds in addition to tensors.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace crumb::jobs {
 
-/// By path: the checkpoint's own files (configuration, tokenizer, chat template) and the recipe.
+/// By path: the checkpoint's configuration, tokenizer and chat template, and the recipe.
 inline std::map<std::string, std::string> packed_files(const Checkpoint& checkpoint, const Recipe& recipe) {
   std::map<std::string, std::string> files;
   for (const ModelFile& file : checkpoint.files())
@@ -22,7 +22,7 @@ inline std::map<std::string, std::string> packed_files(const Checkpoint& checkpo
   return files;
 }
 
-/// Of a packed file, the same: all that it took along but the network, which is written anew. Throws Error on
+/// The same files from a packed file: all of them except the network, which is written anew. Throws Error on
 /// damaged bytes.
 inline std::map<std::string, std::string> packed_files(const CrumbFile& packed) {
   std::map<std::string, std::string> files;
@@ -34,7 +34,7 @@ inline std::map<std::string, std::string> packed_files(const CrumbFile& packed) 
   return files;
 }
 
-/// Of either, as its weights are now.
+/// The files of a checkpoint or a packed file, to go with its weights as they are now.
 inline std::map<std::string, std::string> packed_files(const TensorSource& source) {
   if (source.crumb()) return packed_files(*source.crumb());
   Recipe kept;

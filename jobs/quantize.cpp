@@ -25,14 +25,14 @@ double numbers_of(const TensorReport& tensor) {
   return numbers;
 }
 
-/// Beside the recipe.
+/// Whether the request has options for networks, in addition to the recipe.
 bool has_network_options(const QuantizeRequest& request) {
   return !request.data.empty() || request.tokens > 0 || !request.device.empty() || !request.shapes.empty() ||
          request.opset != 0 || request.form != exporting::Form::kQonnx ||
          request.profile != exporting::Profile::kQonnx || request.keeps_io_types || request.float32_io;
 }
 
-/// What says nothing of what the request is taken for.
+/// Refuses options that mean nothing for the kind of input that the request is carried out for.
 void refuse_for_the_other(const QuantizeRequest& request, bool is_network) {
   if (is_network && !request.key.empty())
     throw usage_error("a key is for checkpoints, and " + quote_text(request.input) +

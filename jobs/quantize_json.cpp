@@ -37,7 +37,7 @@ Json tensor_json(const TensorReport& tensor) {
   return row;
 }
 
-/// A row of `tensors`, and what only constants of a network have.
+/// Returns a row of `tensors` with the keys that only constants of a network have.
 Json constant_json(const PlannedConstant& constant, const TensorReport& tensor) {
   Json json = tensor_json(tensor);
   json["node"] = constant.node;
@@ -82,7 +82,7 @@ Json json_of(const QuantizeReport& report) {
   for (std::size_t i = 0; i < report.tensors.size(); ++i)
     json["tensors"].push_back(report.is_network ? constant_json(report.plan.constants[i], report.tensors[i])
                                                 : tensor_json(report.tensors[i]));
-  if (report.is_network) json["weights"] = json["tensors"];  // as 0.2 called them
+  if (report.is_network) json["weights"] = json["tensors"];  // the name in 0.2
   json["stages"] = Json::array();
   for (const ptq::StageReport& stage : report.stages) {
     Json layers = Json::array();

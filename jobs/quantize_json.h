@@ -1,4 +1,4 @@
-// A report as JSON: what crumb quantize --json prints (docs/command_line.md).
+// Writes a report as JSON: what crumb quantize --json prints (docs/command_line.md).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,10 +8,11 @@
 
 namespace crumb::jobs {
 
-/// Rises when a key goes or means something else.
+/// Rises when a key is removed or changes its meaning.
 inline constexpr int kQuantizeSchema = 1;
 
-/// Of tensors and of networks the same keys; lists that only networks have are empty of tensors.
+/// Reports of tensors and of networks have the same keys; lists that only networks have are empty for
+/// tensors.
 nlohmann::ordered_json json_of(const QuantizeReport& report);
 
 /// [{"name", "what"}, ...].

@@ -24,7 +24,7 @@ using graph::Graph;
 
 bool is_packed(const std::string& output) { return fs::path(output).extension() == ".crumb"; }
 
-/// What is known of the output before any work.
+/// Checks what can be known of the output before any work.
 void check_output_of(const QuantizeRequest& request, const Observer& observer) {
   const std::string& output = request.output;
   if (output.empty() && !request.dry_run)
@@ -78,7 +78,7 @@ void write_output(const QuantizeRequest& request, const NetworkSource& source, c
   for (const std::string& note : report.notes) notes.say(note);
 }
 
-/// A large ONNX file's weights lie beside it.
+/// A large ONNX file stores its weights in a file next to it.
 std::uint64_t bytes_of_output(const fs::path& output) {
   std::error_code unknown;
   std::uint64_t bytes = fs::file_size(output);
@@ -86,7 +86,7 @@ std::uint64_t bytes_of_output(const fs::path& output) {
   return !is_packed(output) && !unknown ? bytes + beside : bytes;
 }
 
-/// At least: of QONNX every weight as a float, of QCDQ a byte of each.
+/// Returns the least bytes that are written: in QONNX each weight as a float, in QCDQ as a byte.
 std::uint64_t bytes_written(const Graph& graph, Form form) {
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : graph.initializers)

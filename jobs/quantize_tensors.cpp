@@ -23,7 +23,7 @@ void note_rounded(const std::vector<TensorReport>& tensors, Notes& notes) {
 CheckpointReport run(const QuantizeRequest& request, const Checkpoint& checkpoint,
                      const std::vector<PlannedTensor>& plan, const RunPlan& run_plan, Observer& observer) {
   RunOptions wanted{.threads = request.threads, .resume = request.resume, .version = CRUMB_VERSION};
-  std::uint64_t all = 0;  // bytes as they are read: blocks of another tool's codes are floats then
+  std::uint64_t all = 0;  // bytes as they are read: another tool's blocks of codes count as floats
   for (const PlannedTensor& tensor : plan) all += tensor.entry->bytes;
   wanted.progress = [&](std::size_t tensors, std::uint64_t bytes) {
     observer.progress({.what = "quantizing",

@@ -20,7 +20,7 @@ double share_cut_off(const QuantizeReport& report, std::size_t edge) {
   return report.comparison->edges[edge].share_saturated();
 }
 
-/// A field of the recipe, or what else to do.
+/// Returns a field of the recipe, or another step, that mends the loss.
 std::string mending(const QuantizeReport& report, const graph::Graph& graph, std::size_t index,
                     const Observer& observer) {
   const PlannedEdge& edge = report.plan.edges[index];
@@ -61,7 +61,7 @@ std::vector<std::size_t> worst_edges(const QuantizeReport& report) {
   return order;
 }
 
-/// Of weights, where activations explain less than half of what is lost.
+/// Names the worst weights where activations explain less than half of the loss.
 std::string worst_weights(const QuantizeReport& report) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < report.tensors.size(); ++i)

@@ -28,7 +28,7 @@ using graph::Graph;
 using tasks::AdapterStart;
 using tasks::LanguageLoss;
 
-/// What is chosen by name.
+/// The options that are chosen by name.
 struct RecoveryChoices {
   LanguageLoss loss;
   AdapterStart start;
@@ -52,7 +52,7 @@ RecoveryChoices choices_of(const RecoverRequest& request, bool is_encoder, const
   return {loss, start, ranks, graph::adapter_type_named(request.type)};
 }
 
-/// The field that shapes a fresh adapter; "" where none is given.
+/// Returns the field that shapes a fresh adapter; "" where the request gives none.
 const char* shaping_field(const RecoverRequest& request) {
   if (!request.targets.empty()) return "targets";
   if (request.rslora) return "rslora";
@@ -69,7 +69,8 @@ qat::AdapterOptions fresh_adapter(const RecoverRequest& request) {
   return options;
 }
 
-/// What goes on: the file's adapter of the name, or its only one.
+/// Returns the options of the adapter that is trained further: the file's adapter of the name, or its only
+/// one.
 qat::AdapterOptions kept_adapter(const RecoverRequest& request, const Graph& base, const Observer& observer) {
   if (const std::string field = shaping_field(request); !field.empty())
     throw usage_error(observer.spelled(field) + " is for a fresh adapter; with " + observer.spelled("init") +
@@ -88,8 +89,9 @@ qat::AdapterOptions kept_adapter(const RecoverRequest& request, const Graph& bas
   return options;
 }
 
-/// An adapter that begins with what codes lack of the float network's matrices: where codes are of other
-/// numbers, or an adapter has a part of them already, that is no error of theirs.
+/// Checks an adapter that begins with the difference between codes and the float network's matrices: where
+/// the codes are those of other matrices, or another adapter already holds a part of the difference, it is
+/// not the codes' error.
 void expect_codes_of_the_baseline(const RecoverRequest& request, const Graph& base,
                                   const std::map<std::string, std::string>& files, const Observer& observer) {
   const std::string init = observer.spelled("init");
@@ -106,7 +108,7 @@ void expect_codes_of_the_baseline(const RecoverRequest& request, const Graph& ba
                         way);
 }
 
-/// Whoever learns from floats needs them; predictions that were kept are as good for the loss kl.
+/// Objectives that compare with floats need the float network; for the loss kl, stored predictions will do.
 void expect_baseline(const RecoverRequest& request, const RecoveryChoices& choices,
                      const Observer& observer) {
   if (!request.baseline.empty()) return;
@@ -123,7 +125,7 @@ void expect_baseline(const RecoverRequest& request, const RecoveryChoices& choic
                       " is what the float network draws: " + give);
 }
 
-/// The float network that the base is to answer like.
+/// Opens the float network whose answers the base learns.
 Graph open_baseline(const RecoverRequest& request, const std::map<std::string, std::string>& files,
                     const Graph& base, const Observer& observer) {
   Graph network = models::open_graph(request.baseline);

@@ -1,4 +1,4 @@
-// A low-rank adapter learns, beside frozen codes, to win back what quantizing took: what crumb recover does.
+// Trains a low-rank adapter on frozen codes to win back what quantizing lost: what crumb recover does.
 //
 //   jobs::Observer silent;
 //   jobs::recover(
@@ -19,39 +19,38 @@ namespace crumb::jobs {
 
 struct RecoverRequest {
   std::string input;     ///< the quantized model, a packed file
-  std::string baseline;  ///< the same model in floats; "" where nothing asks for it
+  std::string baseline;  ///< the same model in floats; "" where no option needs it
   std::string data;      ///< a text, .jsonl, lines of an encoder, synthetic, synthetic-chat
-  std::string valid;     ///< a text to measure by; "": nothing is measured
+  std::string valid;     ///< the text to measure by; "": nothing is measured
   std::string output;    ///< the folder for model.crumb, adapter/, log.jsonl and report.json
 
-  // The adapter.
-  /// Or svd, whitened (docs/recovery.md); kept: the one that the file has goes on, and none of the four below
-  /// is given.
+  // The adapter. Also svd and whitened (docs/recovery.md), and kept, which trains the file's adapter further;
+  // kept allows none of the next four fields.
   std::string init = "zero";
   std::optional<std::size_t> rank;   ///< 16
-  std::optional<double> alpha;       ///< the rank; the adapter is scaled by alpha / rank,
+  std::optional<double> alpha;       ///< default: the rank; the adapter is scaled by alpha / rank,
   bool rslora = false;               ///< or by alpha / sqrt(rank)
-  std::vector<std::string> targets;  ///< patterns of matrices or layers; none: all with codes
-  std::optional<std::string> name;   ///< "recovery"; of one that goes on: the only one
-  std::string ranks = "even";        ///< of svd and whitened: even, error
-  std::string type = "bf16";         ///< what it is kept as: f32, f16, bf16, int8
+  std::vector<std::string> targets;  ///< patterns of matrices or layers; none: all matrices with codes
+  std::optional<std::string> name;   ///< default: "recovery"; with kept: the file's only one
+  std::string ranks = "even";        ///< for svd and whitened: even, error
+  std::string type = "bf16";         ///< the type that it is stored in: f32, f16, bf16, int8
 
   // How it learns.
-  std::string loss;        ///< kl, hidden, ce, mix, cosine; "": kl, of encoders mix
-  std::int64_t batch = 0;  ///< sequences, or lines, of a step; 0: 4, 32
-  double rate = 1e-3;      ///< the highest
+  std::string loss;        ///< kl, hidden, ce, mix, cosine; "": kl, for encoders mix
+  std::int64_t batch = 0;  ///< sequences, or lines, of a step; 0: 4, for encoders 32
+  double rate = 1e-3;      ///< the highest learning rate
   std::uint64_t seed = 0;  ///< of the order of sequences and of the adapter's first values
   LanguageTraining how = {};
 };
 
 struct RecoverReport {
   nlohmann::ordered_json
-      training;  ///< what report.json holds; null in a process that another one writes for (torchrun)
+      training;  ///< the contents of report.json; null where another process writes it (torchrun)
 };
 
 /// Opens the engine's library. Throws Error, of kind kUsage where the request contradicts itself or the
-/// input; Interrupted. Then the folder has no report, and an older one stays; a state that was kept there is
-/// gone on from.
+/// input; throws Interrupted. Then the folder gets no report, and an older one stays; a saved state in the
+/// folder is resumed.
 RecoverReport recover(const RecoverRequest& request, Observer& observer);
 
 }  // namespace crumb::jobs

@@ -1,4 +1,4 @@
-// A request's options as JSON: how programs in other languages say them (jobs/c/crumb_jobs.h).
+// Reads a request's options from JSON, in which programs in other languages write them (jobs/c/crumb_jobs.h).
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace crumb::jobs {
 
-/// Sets what a JSON object says of a request. Throws usage Error that names a key that is unknown, or whose
-/// value is of another type than it takes.
+/// Sets the fields of a request that a JSON object names. Throws usage Error that names a key that is
+/// unknown, or whose value has the wrong type.
 void read_options(std::string_view json, QuantizeRequest& request);
 
 }  // namespace crumb::jobs

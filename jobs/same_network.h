@@ -1,5 +1,4 @@
-// Whether two files hold the same network, as far as its inputs, its outputs and the shapes of its constants
-// say.
+// Checks whether two files hold the same network, as far as its inputs, outputs and shapes of constants tell.
 #pragma once
 
 #include <map>
@@ -16,10 +15,10 @@ struct NamedNetwork {
   std::map<std::string, std::string> files;  ///< stored with it, by path
 };
 
-/// Throws usage Error where `found` is another network than `expected`, and says by what: the first input or
-/// output with another name or shape, the first constant of both with other sizes. Where both have the same
-/// config.json, constants may have other sizes: stages that double channels (crumb quantize --stages split)
-/// make them.
+/// Throws usage Error where `found` is another network than `expected`, and names the difference: the first
+/// input or output with another name or shape, the first constant of both with another shape. Where both have
+/// the same config.json, the shapes of constants may differ: stages that double channels (crumb quantize
+/// --stages split) change them.
 void expect_same_network(const NamedNetwork& found, const NamedNetwork& expected);
 
 }  // namespace crumb::jobs

@@ -24,31 +24,32 @@ struct ScoreRequest {
   std::string baseline;             ///< another model of the same tokens, the float one; "": none
   ModelOptions model_options = {};  ///< of the models, not of the baseline
 
-  // What is counted (eval/perplexity.h).
-  std::size_t context = 1024;  ///< tokens of a window
-  std::size_t stride = 0;      ///< tokens between the beginnings of windows; 0: context
-  std::size_t tokens = 0;      ///< of the text, from its beginning; 0: all
+  // The tokens that count (eval/perplexity.h).
+  std::size_t context = 1024;  ///< length of a window in tokens
+  std::size_t stride = 0;      ///< tokens from the start of one window to the next; 0: context
+  std::size_t tokens = 0;      ///< the first tokens of the text; 0: all
   eval::Score score = eval::Score::kAll;
 
-  // Running.
-  int threads = 0;      ///< 0: those the machine has; the number never changes the result
-  bool fast = false;    ///< runtime::Promise::kFast, of the models
-  bool strict = false;  ///< what is not finite and comes to a quantizer is an Error, not a note
+  // How it runs.
+  int threads = 0;      ///< 0: as many as the machine has; the number never changes the result
+  bool fast = false;    ///< runtime::Promise::kFast, for the models
+  bool strict = false;  ///< throws Error, instead of a note, where a quantizer gets a value that is not
+                        ///< finite
 };
 
 struct ModelScore {
   std::string model;
   eval::Perplexity made;
-  std::optional<graph::NotFinite> not_finite;  ///< what came to a quantizer; the observer has heard of it
+  std::optional<graph::NotFinite> not_finite;  ///< what quantizers got; the observer has heard of it
 };
 
 struct ScoreReport {
   std::vector<ModelScore> models;  ///< in the request's order
 };
 
-/// Windows run through all models side by side, so that the baseline runs once. Throws Error, which names the
-/// model: one that cannot be opened, or whose tokens are not the first one's; of kind kUsage where the text
-/// is shorter than a window or the request makes no sense; Interrupted.
+/// Runs each window through all models in turn, so that the baseline runs once. Throws Error, which names the
+/// model, where one cannot be opened or tokenizes otherwise than the first; of kind kUsage where the text is
+/// shorter than a window or the request makes no sense. Throws Interrupted.
 ScoreReport score(const ScoreRequest& request, Observer& observer);
 
 }  // namespace crumb::jobs

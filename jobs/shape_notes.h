@@ -1,5 +1,5 @@
 // Notes on graphs whose types and shapes contradict each other, or whose operators are not ONNX's, for verbs
-// that go on with them.
+// that accept them all the same.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace crumb::jobs {
 
-/// What ONNX's shape inference finds against the graph (graph::shape_faults); empty where it finds nothing.
+/// Returns the contradictions that ONNX's shape inference finds (graph::shape_faults); empty where it finds
+/// none.
 std::string note_of_shapes(const graph::Graph& graph);
 
-/// Says it, if there is something to say.
+/// Tells them to `notes`, if there are any.
 void note_shapes(const graph::Graph& graph, Notes& notes);
 
-/// Names the domains whose operators are neither ONNX's nor QONNX's, one node of each, and who runs them;
-/// empty where there are none.
+/// Returns a note of the domains whose operators are neither ONNX's nor QONNX's, with one node of each, and
+/// of who runs them; empty where there are none.
 std::string note_of_foreign_operators(const graph::Graph& graph);
 void note_foreign_operators(const graph::Graph& graph, Notes& notes);
 

@@ -1,4 +1,4 @@
-// Squared gradients for stages, by LibTorch, which is opened when they are asked for.
+// Computes squared gradients for stages by LibTorch, which is opened when a stage asks for them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace crumb::jobs {
 
-/// `device`: "" for the cpu.
+/// `device`: "" for the CPU.
 ptq::SquaredGradientsOf squared_gradients_by(graph::SampleLoss loss, const std::string& device);
 
 }  // namespace crumb::jobs

@@ -25,7 +25,7 @@ std::string names_of(const eval::Scores& scores) {
   return names;
 }
 
-/// Of accuracy, and without labels, agreement.
+/// Returns the request's metric; in place of accuracy, where there are no labels, agreement.
 const eval::Metric& metric_of(const SweepRequest& request, const eval::Scores& scores,
                               const Observer& observer) {
   const std::string name =
@@ -36,7 +36,7 @@ const eval::Metric& metric_of(const SweepRequest& request, const eval::Scores& s
   return eval::metric_named(name);
 }
 
-/// What follows from other fields.
+/// Fills in what follows from other fields.
 SweepRequest completed(SweepRequest request, Notes& notes) {
   if (!request.valid.empty()) return request;
   const std::string data = notes.observer().spelled("data"), valid = notes.observer().spelled("valid");
@@ -48,7 +48,7 @@ SweepRequest completed(SweepRequest request, Notes& notes) {
   return request;
 }
 
-/// Before anything is read.
+/// Checks the output before anything is read.
 void claim(const SweepRequest& request) {
   std::vector<fs::path> inputs{request.input, request.labels};
   add_sample_paths(request.data, inputs);
@@ -56,7 +56,7 @@ void claim(const SweepRequest& request) {
   claim_folder_files(inputs, request.output, kSweepFiles);
 }
 
-/// Nothing, too, where the file is another cell's.
+/// Returns nothing also where the file is another cell's.
 std::optional<GridRow> finished_row(const SweepFolder& folder, std::size_t number, const SweepCell& cell,
                                     bool wants_file) {
   auto row = folder.finished(number, wants_file);

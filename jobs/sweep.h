@@ -1,4 +1,4 @@
-// One network quantized in many ways, and what each is worth: what crumb sweep does.
+// Quantizes one network in many ways and measures each: what crumb sweep does.
 #pragma once
 
 #include <cstddef>
@@ -25,32 +25,33 @@ struct SweepRequest {
   std::string output;  ///< the folder for sweep.json, sweep.csv, sweep.svg and the finished cells
   std::vector<SweepCell> cells;
   std::vector<std::string> data;  ///< samples for methods and activations (jobs/quantize.h)
-  std::size_t tokens = 0;         ///< of a text as data; 0: all
+  std::size_t tokens = 0;         ///< the first tokens of a text as data; 0: all
   std::string device;             ///< where samples for methods run
   std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs, for costs; open sizes are 1
-  std::vector<std::string> include;  ///< patterns whose spec is the format, for the folder's record
+  std::vector<std::string> include;  ///< patterns of weights that take the cell's format, for the folder's
+                                     ///< record
 
   // What is measured.
-  std::vector<std::string> valid;   ///< arrays, sentences or a text; none: those of data
-  std::string labels;               ///< of arrays: classes, or numbers as they should be; "": none
-  std::size_t valid_tokens = 0;     ///< of a language model's text; 0: all
+  std::vector<std::string> valid;   ///< arrays, sentences or a text; none: those of `data`
+  std::string labels;               ///< for arrays: classes, or the numbers to predict; "": none
+  std::size_t valid_tokens = 0;     ///< the first tokens of a language model's text; 0: all
   std::size_t context = 0;          ///< tokens of its windows; 0: 1024
-  std::optional<double> peak;       ///< of a psnr
-  std::string metric = "accuracy";  ///< of the table; without labels: agreement with the float network
-  std::string against = "bits";     ///< of the front
+  std::optional<double> peak;       ///< the peak value of a psnr
+  std::string metric = "accuracy";  ///< the table's metric; without labels: agreement with the float network
+  std::string against = "bits";     ///< the other axis of the front
 
-  // Running.
-  int threads = 0;  ///< 0: those the machine has; the number never changes the result
+  // How it runs.
+  int threads = 0;  ///< 0: as many as the machine has; the number never changes the result
   bool keep_files = false;
-  bool restart = false;  ///< what another request left in the folder is dropped
+  bool restart = false;  ///< drops what another request left in the folder
 };
 
-/// The next row, the float network's first: a table of it alone.
+/// Takes each next row as a table of one row; the float network's comes first.
 using RowSink = std::function<void(const eval::GridTable& table)>;
 
-/// Goes on behind the last finished cell where the folder has cells of the same request. What cannot be done
-/// is a row that failed and says why. Throws Error, of kind kUsage where the request contradicts itself or
-/// the input; Interrupted.
+/// Continues after the last finished cell where the folder has cells of the same request. A cell that fails
+/// becomes a row that says why. Throws Error, of kind kUsage where the request contradicts itself or the
+/// input; throws Interrupted.
 eval::GridTable sweep(const SweepRequest& request, Observer& observer, const RowSink& row = {});
 
 }  // namespace crumb::jobs

@@ -1,4 +1,4 @@
-// crumb_jobs.h on jobs/quantize.h: exceptions become statuses here, and nowhere else.
+// Implements crumb_jobs.h on jobs/quantize.h: exceptions become statuses here, and nowhere else.
 #define CRUMB_JOBS_API __attribute__((visibility("default")))
 #include "jobs/c/crumb_jobs.h"
 

@@ -1,4 +1,4 @@
-// What verbs that execute graphs have in common: their inputs, and the graph as an engine takes it.
+// Inputs of graphs, and graphs as an engine takes them, for verbs that execute graphs.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace crumb::jobs {
 std::vector<graph::Tensor> read_inputs(const graph::Graph& graph, const std::vector<std::string>& requests,
                                        const std::string& field);
 
-/// Numbers to compute with, the same in every run: halves and thirds of small integers, and ones where the
-/// input takes integers, which are indices nearly everywhere. Throws Error where the input's type is not
-/// known, or is another. `field`: what gives it, for that.
+/// Returns numbers to compute with, the same in every run: halves and thirds of small integers, and ones
+/// where the input takes integers, which are nearly always indices. Throws Error where the input's type is
+/// unknown or not supported; `field` is what messages tell the user to give then.
 graph::Tensor drawn_input(const graph::Graph& graph, const std::string& name,
                           const std::vector<std::int64_t>& shape, const std::string& field);
 
-/// The graph in operators that the runtime has, as far as others are functions of them, with quantized
+/// Returns the graph in the runtime's operators, as far as others can be written with them, with quantized
 /// constants as codes.
 graph::Graph for_runtime(graph::Graph graph);
 
-/// The graph with quantized constants as what they stand for, as LibTorch takes it.
+/// Returns the graph with quantized constants decoded to their values, as LibTorch takes it.
 graph::Graph for_libtorch(graph::Graph graph);
 
 }  // namespace crumb::jobs

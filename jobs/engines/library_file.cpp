@@ -12,7 +12,7 @@
 namespace crumb::jobs {
 namespace {
 
-/// The end of what begins at `at`; the largest number where that is beyond any file.
+/// Returns the end of `bytes` bytes that begin at `at`; the largest number where that is beyond any file.
 std::uint64_t end_of(std::uint64_t at, std::uint64_t bytes) {
   return bytes > UINT64_MAX - at ? UINT64_MAX : at + bytes;
 }

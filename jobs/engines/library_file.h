@@ -1,4 +1,4 @@
-// A shared library's file, before it is opened: one that was cut short kills the program that maps it.
+// Checks a shared library's file before it is opened: a truncated one kills the program that maps it.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace crumb::jobs {
 
-/// Why the file is no whole ELF library of 64 bits: too short for what its own header says lies in it. Empty
-/// where nothing is known to be wrong, also where there is no such file, and of a name without a folder,
-/// which dlopen() looks for. Follows elf(5).
+/// Returns why the file is no whole 64-bit ELF library: it is shorter than its own header says. Returns ""
+/// where no fault is known, where there is no such file, and for a name without a folder, which dlopen()
+/// searches for. Follows elf(5).
 std::string fault_of_library(const std::filesystem::path& path);
 
 }  // namespace crumb::jobs

@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kName = "libcrumb_engine.so";
 
-/// The library's path; only its name where it is none of ours to find.
+/// Returns the library's path; its name alone where only the system can find it.
 std::string find_library() {
   if (const char* chosen = std::getenv("CRUMB_ENGINE")) return chosen;
-  std::vector<fs::path> near;  // this library, if it is one by itself, and the program
+  std::vector<fs::path> near;  // this library's file, if it is a shared library, and the program's
   Dl_info own = {};
   const bool is_known = ::dladdr(reinterpret_cast<const void*>(&find_library), &own) != 0 && own.dli_fname;
-  // Without a folder it is a name that was looked for, not a place.
+  // A name without a folder is one that the system searched for, not a path.
   if (is_known && std::string_view(own.dli_fname).find('/') != std::string_view::npos)
     near.emplace_back(own.dli_fname);
   near.emplace_back("/proc/self/exe");
@@ -37,7 +37,7 @@ std::string find_library() {
   return kName;
 }
 
-/// The library, opened and of this program's making.
+/// The opened library, which is checked to come from the same build as this program.
 struct Library {
   Library() : path(find_library()) {
     std::string fault = fault_of_library(path);
@@ -59,7 +59,7 @@ struct Library {
     }
   }
 
-  /// What one of its functions gives.
+  /// Returns what one of the library's functions returns.
   template <class T>
   T& get(const char* function) const {
     using Entry = T* (*)();

@@ -20,7 +20,7 @@ std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const
 std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads) {
   try {
     return prepare_on_runtime(graph, threads);
-  } catch (const Error&) {  // LibTorch says what it has not, too
+  } catch (const Error&) {  // LibTorch names the operators that it lacks, too
     return prepare_on_libtorch(graph, "cpu", threads);
   }
 }

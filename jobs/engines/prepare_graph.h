@@ -1,4 +1,4 @@
-// A graph ready to run, on the engines that there are.
+// Prepares a graph to run on one of the engines.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@
 
 namespace crumb::jobs {
 
-/// Crumb's own kernels, which multiply by codes. Throws Error where they have not every operator.
+/// On Crumb's own kernels, which multiply by codes. Throws Error where they lack an operator.
 std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph, int threads,
                                                       runtime::Promise promise = runtime::Promise::kExact);
 
-/// LibTorch, which multiplies by what codes stand for.
+/// On LibTorch, which multiplies by the values that codes stand for.
 std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const std::string& device,
                                                        int threads);
 
-/// The first of them that has every operator, on the CPU.
+/// On the first of the two engines that has every operator, on the CPU.
 std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads);
 
 }  // namespace crumb::jobs

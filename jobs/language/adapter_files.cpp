@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the model, or 0.
+/// Returns the size of the model's heads, or 0.
 std::size_t head_size(const text::ReadFile& read) {
   const std::optional<std::string> config = read("config.json");
   if (!config) return 0;
@@ -28,7 +28,7 @@ std::size_t head_size(const text::ReadFile& read) {
   }
 }
 
-/// Of letters, digits, - and _, and of none of the graph's.
+/// Returns a name of letters, digits, - and _ that no adapter of the graph has.
 std::string name_for(const std::string& path, const graph::Graph& graph) {
   fs::path file = fs::path(path).lexically_normal();
   if (!file.has_filename()) file = file.parent_path();

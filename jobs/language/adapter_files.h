@@ -1,4 +1,4 @@
-// Adapters that a job is given, by their paths.
+// Opens the adapters whose paths a job is given.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,17 @@
 
 namespace crumb::jobs {
 
-/// The graph with these adapters (formats/adapters/read_adapter.h) beside its products, in their order, each
-/// called like its file. `read` gives the model's files. Throws Error, which names the path.
+/// Returns the graph with these adapters (formats/adapters/read_adapter.h) added to its products, in the
+/// order of the paths, each named after its file. `read` returns the model's files. Throws Error, which names
+/// the path.
 graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& paths,
                            const text::ReadFile& read);
 
-/// The same ones, read. Sizes of heads are the model's.
+/// Reads the same adapters. Sizes of heads are the model's.
 std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const text::ReadFile& read);
 
-/// A tensor of an adapter that a packed file has beside its matrices; nothing of other files, and where there
-/// is none.
+/// Returns the name of an adapter's tensor that a packed file holds in addition to its matrices; nothing
+/// where it holds none, and for other files.
 std::optional<std::string> adapter_tensor_in(const std::string& input);
 
 }  // namespace crumb::jobs

@@ -1,4 +1,4 @@
-// Language models, opened from what people have.
+// Opens language models from the files that people have.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Language models scored on a text that is read already.
+// Scores language models on a text that has already been read.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace crumb::jobs {
 
-/// jobs::score of `text`, whatever the request's path says, without notes of what is not finite. `baseline`:
-/// what that is called in messages.
+/// jobs::score of `text`; ignores the request's path, and makes no notes on values that are not finite.
+/// `baseline`: what messages call the baseline.
 ScoreReport score_text(const std::string& text, const ScoreRequest& request, const std::string& baseline,
                        Observer& observer);
 

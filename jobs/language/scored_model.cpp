@@ -11,7 +11,7 @@ void DecodingLogits::begin(std::span<const std::int32_t> window, std::size_t fir
   decoding_.truncate(0);
   ahead_ = {};
   rest_ = window.subspan(first);
-  // One that is longer than this rotates by other frequencies from its first position on.
+  // A window longer than this uses other rotary frequencies from its first position on.
   if (model_.switch_at() > 0 && window.size() > model_.switch_at()) {
     ahead_ = decoding_.feed(window, rest_.size());
     rest_ = {};

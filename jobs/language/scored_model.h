@@ -14,10 +14,10 @@
 
 namespace crumb::jobs {
 
-/// Its logits, window by window. The model must outlive it.
+/// The model's logits, window by window. The model must outlive it.
 class DecodingLogits final : public eval::LogitsSource {
  public:
-  /// watch: is told of what comes to quantizers and is not finite; may be null.
+  /// watch: is told of values that reach quantizers and are not finite; may be null.
   DecodingLogits(const runtime::LanguageModel& model, const runtime::DecodingOptions& options,
                  graph::NotFiniteWatch* watch = nullptr)
       : model_(model), decoding_(model, options), watch_(watch) {}
@@ -33,7 +33,7 @@ class DecodingLogits final : public eval::LogitsSource {
   std::span<const float> ahead_;
 };
 
-/// A model and one sequence of it.
+/// A model and one of its sequences.
 struct ScoredModel {
   ScoredModel(const std::string& path, const ModelOptions& model_options, const runtime::DecodingOptions& how,
               const Observer& observer, bool strict = false)
@@ -50,12 +50,12 @@ struct ScoredModel {
   DecodingLogits logits;
 };
 
-/// The text's tokens behind the one that every text begins with, at most so many (0: all).
+/// Returns the text's tokens, without the one that every text begins with; at most so many (0: all).
 std::vector<text::TokenId> scored_ids(const runtime::LanguageModel& model, const std::string& text,
                                       std::size_t most);
 
-/// Logits of two models are of the same tokens, or mean nothing beside each other: throws Error where they
-/// are not. `ids`: the model's of the text.
+/// Throws Error where the two models' logits are not of the same tokens, and so cannot be compared. `ids`:
+/// the text's ids in `model`.
 void check_alike(const runtime::LanguageModel& model, const runtime::LanguageModel& other,
                  const std::string& name, const std::string& text, const std::vector<text::TokenId>& ids,
                  std::size_t most);

@@ -16,14 +16,14 @@
 namespace crumb::jobs {
 namespace {
 
-/// tasks::chosen of a field.
+/// tasks::chosen for a field.
 template <class Choice, std::size_t kCount>
 Choice chosen(const std::array<std::string_view, kCount>& names, const std::string& name,
               std::string_view field, const Observer& observer) {
   return tasks::chosen<Choice>(names, name, observer.spelled(field).c_str());
 }
 
-/// "1.5e-05", as printf's %g has it.
+/// Returns "1.5e-05", as printf's %g writes it.
 std::string short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
@@ -41,8 +41,8 @@ Progress progress_of(const tasks::LanguageProgress& now) {
           .seconds_left = left};
 }
 
-/// What a step gives back stays with the process: the next one asks for as much again, and new pages from the
-/// system took a fifth of the time.
+/// Keeps the memory that a step frees in the process: the next step needs as much again, and new pages from
+/// the system took a fifth of the time.
 void keep_memory() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_MAX, 0);
@@ -121,7 +121,7 @@ Stage end_to_end_stage(const LanguageTraining& training, const EndToEnd& more) {
   say("warm_up", static_cast<double>(training.warm_up));
   say("scales_alone", more.scales_alone ? 1 : 0);
   say("learn_adapters", more.learn_adapters ? 1 : 0);
-  // What is usual without them follows from the network.
+  // Without these options their defaults follow from the network.
   if (more.rate > 0) stage.options["rate"] = more.rate;
   if (more.scale_rate > 0) stage.options["scale_rate"] = more.scale_rate;
   return stage;

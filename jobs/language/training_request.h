@@ -1,4 +1,4 @@
-// What of jobs::LanguageTraining becomes a request of the trainer's, and what goes along with it.
+// Turns jobs::LanguageTraining into a request for the trainer, and what goes with it.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,30 @@
 
 namespace crumb::jobs {
 
-/// Sequences, or lines, of a step, where nobody says it.
+/// Returns how many sequences, or lines, a step has by default.
 inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }
 
-/// Whether this process writes what all that train together have computed (libtorch/peers.h): the first, or
-/// the only one.
+/// Whether this process writes results for all processes that train together (libtorch/peers.h): it is the
+/// first of them, or the only one.
 bool is_writer();
 
-/// Sets all of the request that `training` says, but for its texts. Throws usage Error of a name that is
-/// none, which names the field; opens the engine's library where the request leaves products open.
+/// Sets all fields of the request that `training` gives, except its texts. Throws usage Error, which names
+/// the field, for an unknown name; opens the engine's library where the request leaves the type of products
+/// open.
 void take_training(const LanguageTraining& training, tasks::LanguageRequest& request,
                    const Observer& observer);
 
-/// What end_to_end says beside jobs::LanguageTraining; a rate of 0 is not given.
+/// Options of end_to_end that jobs::LanguageTraining does not have; a rate of 0 counts as not given.
 struct EndToEnd {
   double rate = 0, scale_rate = 0;
   bool scales_alone = false, learn_adapters = false;
 };
 
-/// The request as the stage says it, but for what it is without.
+/// Returns the request as a stage, without the options that are not given.
 Stage end_to_end_stage(const LanguageTraining& training, const EndToEnd& more);
 
-/// Those that made a packed file, by the recipe that lies in it; none where it has none. `name`: for
-/// messages.
+/// Returns the stages that made a packed file, from the recipe stored in it; none where it stores none.
+/// `name`: for messages.
 std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& files, const std::string& name);
 
 /// Throws usage Error where states between layers are to be compared with the float network's, and one of the
@@ -45,9 +46,9 @@ std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& fi
 void refuse_rotated_states(std::span<const Stage> stages, const tasks::LanguageRequest& request,
                            const Observer& observer);
 
-/// Trains into the run's folder, with how often a state is kept and the like from `training`, and tells the
-/// observer how far it is. Gives the report, null in a process that another one writes for. Throws what
-/// train_language_into() does.
+/// Trains into the run's folder, keeping states and the like as `training` says, and tells the observer the
+/// progress. Returns the report; null where another process writes it. Throws what train_language_into()
+/// throws.
 training::Json train_with(const LanguageTraining& training, training::LanguageRun run, Observer& observer);
 
 }  // namespace crumb::jobs

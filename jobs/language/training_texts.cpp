@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kDrawnTokens = 16384;
 
-/// A line for each conversation.
+/// Writes each conversation on a line.
 std::string lines_of(const std::vector<runtime::DrawnConversation>& conversations) {
   std::string lines;
   for (const runtime::DrawnConversation& conversation : conversations) {
@@ -62,7 +62,7 @@ class TextsReader {
     runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read_, "the model");
     if (!texts_.valid.empty())
       request_.samples.valid_lines =
-          tokenized_lines(texts_.valid, tokenizer);  // whole, as crumb embed takes them
+          tokenized_lines(texts_.valid, tokenizer);  // not truncated, as crumb embed takes them
     tokenizer.limit_length(static_cast<std::size_t>(training_.length));
     request_.samples.lines = tokenized_lines(texts_.data, tokenizer);
   }
@@ -95,11 +95,11 @@ class TextsReader {
 
   tasks::LanguageText drawn(const text::TextTokenizer& tokenizer) {
     request_.samples.drawn = texts_.data + " " + std::to_string(tokens_to_draw());
-    open_language_trainer().check(request_);  // before it takes its time
+    open_language_trainer().check(request_);  // before the generation takes its time
     return texts_.data == kSynthetic ? drawn_text() : drawn_conversations(tokenizer);
   }
 
-  /// Whether the folder's unfinished run has drawn the file; its state says how.
+  /// Whether the folder's unfinished run has generated the file; the run's state says how.
   bool is_drawn_already(const std::filesystem::path& file) const {
     std::error_code none;
     return !training_.restart &&
@@ -118,7 +118,7 @@ class TextsReader {
     return found;
   }
 
-  /// As many tokens as are asked for, in sequences of the length.
+  /// Generates as many tokens as the request has, in sequences of its length.
   runtime::DrawnText sequences_to_draw() const {
     const auto own = static_cast<std::size_t>(training_.length) - (request_.samples.first ? 1 : 0);
     return {.sequences = std::max<std::size_t>(1, tokens_to_draw() / own),
@@ -127,7 +127,7 @@ class TextsReader {
             .threads = request_.compute.threads};
   }
 
-  /// draw(model, which, done) on the request's network.
+  /// Calls draw(model, which, done) on the request's network.
   template <class Draw>
   auto drawn_by(const Draw& draw) {
     const auto model = runtime::LanguageModel::load(for_runtime(request_.network), read_, "the model");
@@ -169,7 +169,7 @@ class TextsReader {
   tasks::LanguageRequest& request_;
   Observer& observer_;
   Observer silent_;
-  Observer& notes_;  ///< of the processes that train together, one tells what is to be known of texts
+  Observer& notes_;  ///< where processes train together, only one tells notes on texts
 };
 
 }  // namespace

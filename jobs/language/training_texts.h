@@ -1,4 +1,4 @@
-// The texts that a language model trains by: files, or what the float network draws from itself.
+// The texts that a language model trains on: files, or texts that the float network generates.
 #pragma once
 
 #include <filesystem>
@@ -11,22 +11,22 @@
 
 namespace crumb::jobs {
 
-/// As data: the text that the float network draws from itself, or conversations.
+/// Values of `data`: a text that the float network generates, or conversations that it generates.
 inline constexpr const char* kSynthetic = "synthetic";
 inline constexpr const char* kSyntheticChat = "synthetic-chat";
 inline bool is_drawn(const std::string& data) { return data == kSynthetic || data == kSyntheticChat; }
 
 struct TrainingTexts {
-  std::string data;   ///< a file, or one of those
-  std::string valid;  ///< to measure by; "": none
-  /// Keeps a text that is drawn (synthetic.npy), or conversations (synthetic.jsonl), for a run that goes on.
+  std::string data;   ///< a file, or one of those names
+  std::string valid;  ///< the text to measure by; "": none
+  /// Keeps a generated text (synthetic.npy) or conversations (synthetic.jsonl) for a run that is resumed.
   std::filesystem::path folder;
 };
 
-/// Reads them for the request's network, of an encoder lines. `read` gives the model's files. Throws what
-/// read_training_text, read_lines and the drawing do, and usage Error where the model has fewer positions
-/// than a sequence, or is an encoder and the text is to be drawn. Before a text is drawn, all else of the
-/// request is checked.
+/// Reads the texts for the request's network; for an encoder, reads lines. `read` returns the model's files.
+/// Throws what read_training_text, read_lines and the generation throw, and usage Error where a sequence is
+/// longer than the model's positions, or an encoder is to generate the text. Checks all else of the request
+/// before it generates a text.
 void read_training_texts(const LanguageTraining& training, const TrainingTexts& texts,
                          const text::ReadFile& read, tasks::LanguageRequest& request, Observer& observer);
 

@@ -25,11 +25,11 @@ using graph::Graph;
 using graph::Tensor;
 
 constexpr std::int64_t kMostSamples = 32;
-/// Of values alive at once as samples run side by side. A constant: an average that moves over batches
-/// (search=ema) depends on what is in one, and nothing is to depend on the memory of a machine.
+/// The most bytes of values that are alive at once while samples run together. A constant: a moving average
+/// over batches (search=ema) depends on the size of a batch, and no result may depend on a machine's memory.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
-/// An .npy file, or those of a folder by name.
+/// Returns the .npy file itself, or those of a folder in order of name.
 std::vector<fs::path> files_of(const std::string& path, const std::string& field) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
@@ -56,7 +56,7 @@ std::pair<std::string, std::string> split_wish(const Graph& graph, const std::st
                     unknown_name("input", requested.substr(0, equals), graph.inputs));
 }
 
-/// Samples are float32 where the network takes it and they are float64, as NumPy makes them.
+/// Converts float64 samples, which NumPy makes by default, to float32 where the network takes that.
 Tensor narrowed(const Tensor& array, const graph::Value* value) {
   const bool narrows =
       value && value->type == graph::ElementType::kFloat && array.type() == graph::ElementType::kDouble;
@@ -145,7 +145,7 @@ std::vector<Tensor> CalibrationData::inputs(std::size_t file) const {
 }
 
 void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)>& batch) const {
-  std::map<std::vector<std::vector<std::int64_t>>, std::int64_t> pieces;  // by the inputs' shapes
+  std::map<std::vector<std::vector<std::int64_t>>, std::int64_t> pieces;  // by the shapes of the inputs
   for (std::size_t file = 0; file < files(); ++file) {
     const std::vector<Tensor> inputs = this->inputs(file);
     graph::BatchPlan plan = [&] {
@@ -170,7 +170,9 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       check_interrupt();
       const std::int64_t left = plan.total - begin,
                          count = is_fixed ? plan.piece : std::min(plan.piece, left);
-      if (is_fixed && begin > 0 && left < count) break;  // filled up, its last sample would count many times
+      if (is_fixed && begin > 0 && left < count)
+        break;  // if it were filled up, its last sample would count
+                // many times
       std::vector<Tensor> piece;
       piece.reserve(inputs.size());
       for (const Tensor& input : inputs)

@@ -1,4 +1,4 @@
-// Samples for calibration of a sentence encoder from text: --data FILE.txt, a sentence a line.
+// Reads samples for calibration of a sentence encoder from text: --data FILE.txt, a sentence a line.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace crumb::jobs {
 
-/// Lines of one length run together, some at a time, the shortest first: nothing is filled up, and no sample
-/// is a filler.
+/// Runs lines of the same length together, some at a time, the shortest first: no line is padded, and no
+/// sample is a filler.
 class CalibrationLines {
  public:
-  /// Of `files`, the lines until `most` tokens are there (0: all). Throws usage Error where a file holds no
-  /// words.
+  /// Reads the lines of `files` until there are `most` tokens (0: all). Throws usage Error where a file holds
+  /// no words.
   CalibrationLines(const graph::Graph& graph, const runtime::SentenceTokenizer& tokenizer,
                    const std::vector<std::string>& files, std::size_t most);
 
-  /// What this gives must not outlive it.
+  /// The batches must not outlive this object.
   graph::Batches batches() const;
 
  private:
   const graph::Graph* graph_;
-  std::vector<std::vector<std::int64_t>> lines_;  ///< by length
+  std::vector<std::vector<std::int64_t>> lines_;  ///< in order of length
 };
 
 }  // namespace crumb::jobs

@@ -1,4 +1,4 @@
-// Samples for calibration and for stages: --data, arrays, a text or lines, as what is quantized takes them.
+// Reads samples for calibration and for stages (--data) as the network takes them: arrays, a text or lines.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@
 
 namespace crumb::jobs {
 
-/// Whether a path for samples names a text: a file that is no array.
+/// Whether a path for samples names a text: a file that is not an array.
 bool names_text(const std::string& data);
 
 class CalibrationSamples {
  public:
-  /// `checkpoint`: where the network is of one, else null; `graph`: the network, and `prepared`, which is
-  /// sampled and must outlive this. Throws usage Error for paths that are none, and for texts where there is
-  /// no tokenizer.
+  /// `checkpoint`: the network's, or null; `graph`: the network; `prepared`: the graph that samples run
+  /// through, which must outlive this object. Throws usage Error for paths that name no samples, and for
+  /// texts where there is no tokenizer.
   CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens, const TensorSource* checkpoint,
                      const graph::Graph& graph, const graph::Graph& prepared, Observer& observer);
 
   graph::Batches batches() const;
-  bool is_text() const { return text_.has_value(); }  ///< of a decoder
+  bool is_text() const { return text_.has_value(); }  ///< a decoder's
 
  private:
   std::optional<CalibrationData> arrays_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
 
-/// Where a line stops being UTF-8.
+/// Throws Error where a line is not UTF-8.
 void check_utf8(const std::string& path, const std::string& text, const std::vector<std::string>& lines) {
   for (size_t i = 0; i < lines.size(); ++i) {
     std::string_view rest = lines[i];

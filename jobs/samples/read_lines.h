@@ -1,4 +1,4 @@
-// The lines of a text.
+// Reads the lines of a text.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace crumb::jobs {
 
-/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no
-/// further line. Throws Error where the file cannot be read, has more than 4 GiB, or a line is not UTF-8,
-/// with its number.
+/// Lines end at \n or \r\n; a last line without an end counts, and an end at the end of the file begins no
+/// further line. Throws Error where the file cannot be read, has more than 4 GiB, or has a line that is not
+/// UTF-8, whose number it gives.
 std::vector<std::string> read_lines(const std::string& path);
 
 }  // namespace crumb::jobs

@@ -1,4 +1,4 @@
-// Lines of a text as tokens of a sentence encoder: what it trains by, and what it is calibrated by.
+// Reads lines of a text as tokens of a sentence encoder, for training and calibration.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace crumb::jobs {
 
-/// Of each line that has words its tokens' ids, [CLS] and [SEP] around them. Throws usage Error where there
-/// is none.
+/// Returns the token ids of each line that has words, with [CLS] before and [SEP] after them. Throws usage
+/// Error where there is no such line.
 std::vector<std::vector<std::int64_t>> tokenized_lines(const std::string& file,
                                                        const runtime::SentenceTokenizer& tokenizer);
 

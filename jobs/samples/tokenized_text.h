@@ -1,4 +1,4 @@
-// Texts that are made tokens of as a whole.
+// Reads texts that are tokenized as a whole.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace crumb::jobs {
 
-/// A file of at most 1 GiB; text_encoding.h says what becomes of one that is not UTF-8. Throws Error that
-/// names it.
+/// Reads a file of at most 1 GiB; text_encoding.h says what happens to one that is not UTF-8. Throws Error
+/// that names it.
 inline std::string read_tokenized_file(const std::string& file, Observer& observer) {
   std::string text = read_text_file(file, std::uint64_t{1} << 30).take();
   check_encoding(text, quote_text(file), observer);
@@ -24,7 +24,7 @@ inline bool holds_lines(const std::string& file) {
   return std::filesystem::path(file).extension() == ".jsonl";
 }
 
-/// The same of a text. Throws Error where it holds lines, too.
+/// Reads a text in the same way. Throws Error also where the file holds a text on each line.
 inline std::string read_tokenized_text(const std::string& file, Observer& observer) {
   if (holds_lines(file))
     throw Error(quote_text(file) + " holds texts or conversations, one on each line; expected a text");

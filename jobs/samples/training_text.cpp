@@ -21,7 +21,7 @@ namespace {
 
 using Messages = nlohmann::ordered_json;
 
-/// A piece of a conversation's text: an answer, or what is between answers.
+/// A piece of a conversation's text: an answer, or the text between answers.
 struct Piece {
   std::string text;
   bool counts = false;
@@ -36,11 +36,11 @@ class ConversationReader {
         extra_(conversation.extra),
         is_cut_(conversation.is_cut) {}
 
-  /// One for the conversation, or one for each answer.
+  /// Returns one sample for the conversation, or one for each answer.
   std::vector<Pieces> samples() const {
     std::vector<Pieces> each;
     Pieces together;
-    std::string done;  // of the whole text
+    std::string done;  // the part of the whole text that the pieces cover
     bool is_one = true;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       if (messages_[i].value("role", "") != "assistant") continue;
@@ -63,8 +63,8 @@ class ConversationReader {
   }
 
  private:
-  /// The first messages as the template writes them; of none, what it writes before the text of an answer
-  /// that greets first.
+  /// Returns the first messages as the template renders them; for none, what it writes before the text of an
+  /// answer that opens the conversation.
   std::string rendered(std::size_t count, bool is_prompt) const {
     Messages first = Messages::array();
     for (std::size_t i = 0; i < count; ++i) first.push_back(messages_[i]);
@@ -76,8 +76,9 @@ class ConversationReader {
     return whole.substr(0, std::min(whole.find(kMark), whole.size()));
   }
 
-  /// Up to where the last message's text ends: where a mark behind it would stand, as transformers finds it.
-  /// A template that trims takes the mark's blank away, and would the text's.
+  /// Returns the answer up to where the last message's text ends: where a mark after that text would stand,
+  /// as transformers finds it. A template that trims removes the blank after the mark, and so would remove
+  /// the text's.
   std::string without_end(const std::string& answer, const std::string& prompt) const {
     Messages all = messages_;
     Messages& last = all.back();
@@ -111,10 +112,11 @@ class ConversationReader {
   bool is_cut_;
 };
 
-/// The tokens of the whole, of which those count that no text before an answer has, and that the text up to
-/// its end does: a tokenizer may join pieces, or begin each text in a way of its own.
+/// Appends the tokens of the whole text. An answer's tokens count from the first that differs from the tokens
+/// of the text before it, to the last that the text up to its end has: a tokenizer may join pieces, or begin
+/// each text in its own way.
 void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
-  // A template writes all the special tokens that it wants.
+  // A template writes all the special tokens itself.
   const auto encoded = [&](const std::string& part) { return tokenizer.encode(part, false); };
   std::string whole;
   for (const Piece& piece : pieces) whole += piece.text;
@@ -146,7 +148,7 @@ void append_text(const std::string& whole, const text::TextTokenizer& tokenizer,
 tasks::LanguageText training_text_of_lines(const std::string& file, std::string_view lines,
                                            const text::TextTokenizer& tokenizer, const text::ReadFile& read,
                                            Observer& observer) {
-  std::optional<text::ChatTemplate> templates[2];  // of conversations without tools, and with
+  std::optional<text::ChatTemplate> templates[2];  // for conversations without tools, and with tools
   const auto template_of = [&](const text::ChatConversation& conversation) -> const text::ChatTemplate& {
     const bool has_tools = conversation.extra.contains("tools");
     std::optional<text::ChatTemplate>& chat = templates[has_tools ? 1 : 0];

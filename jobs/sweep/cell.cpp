@@ -20,8 +20,8 @@ using eval::GridRow;
 
 constexpr double kFloatBits = 32;
 
-/// The widest register of all layers, that is, of nodes that multiply by weights; of what some layer does not
-/// have, none.
+/// Returns the widest register of all layers (nodes that multiply by weights); leaves out a width that some
+/// layer lacks.
 eval::RegisterBits widest_of(const analysis::GraphCost& cost) {
   eval::RegisterBits widest{.by_types = 0, .by_weights = 0, .exact = 0};
   const auto widen = [](std::optional<int>& most, std::optional<int> bits) {
@@ -40,7 +40,7 @@ eval::RegisterBits widest_of(const analysis::GraphCost& cost) {
   return has_layers ? widest : eval::RegisterBits();
 }
 
-/// Of one sample: open dimensions are 1, as crumb cost has them.
+/// Adds the cost of one sample: open dimensions are 1, as in crumb cost.
 void add_cost(const SweepRequest& request, const std::string& file, GridRow& row) {
   try {
     const analysis::GraphCost cost = analysis::cost_of(
@@ -60,7 +60,7 @@ std::string notes_of(const NetworkQuantization& network) {
   return notes;
 }
 
-/// A message of several lines in one.
+/// Joins the lines of a message into one.
 std::string in_one_line(const std::string& message) {
   std::string line;
   for (const char c : message) {

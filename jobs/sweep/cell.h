@@ -1,5 +1,4 @@
-// One cell of a sweep, done: the network is quantized and written, and what it costs and what it gives are
-// measured.
+// Computes one cell of a sweep: quantizes the network, writes it, and measures its cost and its outputs.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +12,16 @@ namespace crumb::jobs {
 
 class SweptNetwork {
  public:
-  /// What it is given must outlive it.
+  /// All arguments must outlive it.
   SweptNetwork(const SweepRequest& request, const NetworkSource& source, Measure& measure, Observer& observer)
       : request_(request), source_(source), measure_(measure), observer_(observer) {}
 
-  /// Of the float network: its own scores, the bytes of its files.
+  /// The float network's row: its own scores, the bytes of its files.
   eval::GridRow float_row() const;
 
-  /// Written to `file`, which stays where files are kept. What cannot be done is a row that says why; thrown
-  /// is what ends the run: an interruption, or a fault of crumb's. One quantized network is in memory at a
-  /// time.
+  /// Writes the cell's network to `file`, which stays where files are kept. Returns a row that says why where
+  /// the cell fails; throws only what ends the run: an interruption, or a fault in crumb. One quantized
+  /// network is in memory at a time.
   eval::GridRow row(const SweepCell& cell, const std::filesystem::path& file) const;
 
  private:

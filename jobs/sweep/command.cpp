@@ -34,7 +34,7 @@ Json identities(const std::vector<std::string>& requests) {
   return files;
 }
 
-/// As --shape has them.
+/// Writes shapes as --shape takes them.
 std::vector<std::string> texts_of(const std::map<std::string, std::vector<std::int64_t>>& shapes) {
   std::vector<std::string> texts;
   for (const auto& [name, sizes] : shapes) {
@@ -55,7 +55,7 @@ Json command_of(const SweepRequest& request, const NetworkSource& source) {
   const auto add = [](std::vector<std::string>& list, const std::string& one) {
     if (std::ranges::find(list, one) == list.end()) list.push_back(one);
   };
-  Json each = Json::array();  // which the lists do not tell: same activations are others for each format
+  Json each = Json::array();  // what the lists alone do not say: the same activations differ for each format
   for (const SweepCell& cell : request.cells) {
     each.push_back(cell.format + " " + cell.activations + " " + cell.method);
     add(formats, cell.format);
@@ -67,7 +67,7 @@ Json command_of(const SweepRequest& request, const NetworkSource& source) {
   shared.stages = {};
   shared.rules.clear();
   for (const Rule& rule : request.cells.front().recipe.rules) {
-    if (rule.origin != "--include") shared.rules.push_back(rule);  // whose spec is the format
+    if (rule.origin != "--include") shared.rules.push_back(rule);  // whose spec is the cell's format
   }
   return {{"crumb", CRUMB_VERSION},
           {"MODEL", std::move(model)},

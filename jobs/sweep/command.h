@@ -1,4 +1,5 @@
-// What decides the numbers of a sweep's cells, for a folder that another run goes on with. Internal to jobs.
+// Records what decides the numbers of a sweep's cells, so that a later run can continue in its folder.
+// Internal to jobs.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,8 +9,8 @@
 
 namespace crumb::jobs {
 
-/// By the command's flags; of files where they lie, how long they are and when they were written. Not: the
-/// metric and what it is against, since every cell has all; threads.
+/// Returns the request by the command's flags; of files, their paths, sizes and times of change. Leaves out
+/// the metric and what it is against, since every cell has all of them, and threads.
 nlohmann::ordered_json command_of(const SweepRequest& request, const NetworkSource& source);
 
 }  // namespace crumb::jobs

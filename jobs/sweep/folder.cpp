@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCommand = "command.json";
 constexpr const char* kCells = "cells";
-constexpr std::size_t kCellDigits = 3;  // of a cell's number, at least
+constexpr std::size_t kCellDigits = 3;  // the least digits of a cell's number
 constexpr const char* kResults[] = {"sweep.json", "sweep.csv", "sweep.svg"};
 
 std::string number_of(std::size_t cell) {
@@ -26,13 +26,13 @@ std::string number_of(std::size_t cell) {
   return text;
 }
 
-/// The value as a message shows it.
+/// Returns the value as a message shows it.
 std::string shown(const nlohmann::json& command, const std::string& flag) {
   const auto found = command.find(flag);
   return found == command.end() ? "nothing" : printable(found->dump());
 }
 
-/// "007.json", "007.crumb", and either on its way.
+/// Whether the path is "007.json", "007.crumb", or the unfinished file of either.
 bool is_of_cell(const fs::path& path) {
   std::string name = path.filename().string();
   if (name.ends_with(".partial")) name.resize(name.size() - std::string_view(".partial").size());
@@ -41,7 +41,7 @@ bool is_of_cell(const fs::path& path) {
          (name.substr(digits) == ".json" || name.substr(digits) == ".crumb");
 }
 
-/// What sweeps write there, and nothing else.
+/// Removes what sweeps write there, and nothing else.
 void drop(const fs::path& folder) {
   std::vector<fs::path> gone;
   for (const char* name : kResults) gone.push_back(folder / name);
@@ -51,10 +51,10 @@ void drop(const fs::path& folder) {
   gone.push_back(folder / kCommand);
   for (const fs::path& path : gone) refuse_input(path);
   for (const fs::path& path : gone) fs::remove(path);
-  fs::remove(folder / kCells, ignored);  // where nothing is in it
+  fs::remove(folder / kCells, ignored);  // if it is empty
 }
 
-/// What was asked of the sweep that left the folder. Throws usage Error where no sweep wrote it.
+/// Returns the command of the sweep that left the folder. Throws usage Error where no sweep wrote it.
 nlohmann::json command_in(const fs::path& folder, const Observer& observer) {
   const OwnFiles own;
   Result<nlohmann::json> found = read_bounded_json((folder / kCommand).string());
@@ -73,12 +73,12 @@ void refuse_others_files(const fs::path& folder, const Observer& observer) {
   }
 }
 
-/// One that was refused itself before anything was done has left none.
+/// A sweep that was refused before it did anything has left none.
 bool has_cells(const fs::path& folder) {
   return fs::exists(folder / kCells) && !fs::is_empty(folder / kCells);
 }
 
-/// The command's record calls fields as its flags.
+/// The command's record names fields by their flags.
 std::string spelled_flag(std::string flag, const Observer& observer) {
   if (!flag.starts_with("--")) return flag;
   flag.erase(0, 2);

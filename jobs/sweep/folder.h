@@ -1,4 +1,4 @@
-// The folder of a sweep: what was asked, a file for each finished cell, and what became of all.
+// The folder of a sweep: the request, a file for each finished cell, and the table of all cells.
 #pragma once
 
 #include <cstddef>
@@ -13,36 +13,36 @@
 
 namespace crumb::jobs {
 
-/// What a sweep writes into its folder; the last is one itself.
+/// The files that a sweep writes into its folder; the last is a folder itself.
 inline constexpr std::initializer_list<const char*> kSweepFiles = {"sweep.json", "sweep.csv", "sweep.svg",
                                                                    "command.json", "cells"};
 
-/// A file as it is now, for commands that must find it so again: path, size and time.
+/// Returns a file's path, size and time of change, for commands that must find it unchanged later.
 nlohmann::ordered_json file_identity(const std::filesystem::path& path);
 
 class SweepFolder {
  public:
-  /// Makes the folder where there is none. `command` says by flags what decides a cell's numbers; with
-  /// `restart`, what another command left is dropped. Throws Error where the folder holds another command's
-  /// cells, and says in which fields it differs, as the observer calls them; where it holds files of these
-  /// names that no sweep wrote; and where another run has it.
+  /// Makes the folder where there is none. `command` gives by flags what decides a cell's numbers; `restart`
+  /// drops what another command left. Throws Error where the folder holds another command's cells, with the
+  /// fields that differ as the observer spells them; where it holds files of these names that no sweep wrote;
+  /// and where another run uses it.
   SweepFolder(const std::filesystem::path& folder, const nlohmann::ordered_json& command, bool restart,
               const Observer& observer);
 
-  /// A cell that is done. One that failed is tried again, and so is one whose file is wanted and not there.
+  /// Returns a cell's row if the cell is done; nothing if it failed, or if its file is needed and missing.
   std::optional<eval::GridRow> finished(std::size_t cell, bool wants_file) const;
   void keep(std::size_t cell, const eval::GridRow& row) const;
-  /// Where the cell's network is written.
+  /// Returns where the cell's network is written.
   std::filesystem::path file_of(std::size_t cell) const;
 
-  /// sweep.csv, sweep.svg and, last, sweep.json: once.
+  /// Writes sweep.csv, sweep.svg and, last, sweep.json; call once.
   void write(const eval::GridTable& table);
 
  private:
   std::filesystem::path row_of(std::size_t cell) const;
 
   const std::filesystem::path folder_;
-  std::optional<OutputFile> result_;  ///< sweep.json on its way, which locks the folder
+  std::optional<OutputFile> result_;  ///< sweep.json while it is written; it locks the folder
 };
 
 }  // namespace crumb::jobs

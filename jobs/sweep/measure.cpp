@@ -26,10 +26,10 @@ using eval::Scores;
 using graph::Graph;
 using graph::Tensor;
 
-/// What a network gives for all samples.
+/// A network's outputs for all samples.
 struct Outputs {
   std::vector<float> values;
-  std::vector<eval::ScoreShape> shapes;  ///< of each file
+  std::vector<eval::ScoreShape> shapes;  ///< one for each file
 };
 
 eval::Labels read_labels(const std::string& path, const Observer& observer) {
@@ -42,7 +42,7 @@ eval::Labels read_labels(const std::string& path, const Observer& observer) {
   return {.classes = labels.to_ints(), .values = {}};
 }
 
-/// By a graph's first output.
+/// Measures a graph's first output.
 class ArrayMeasure final : public Measure {
  public:
   ArrayMeasure(SweepRequest requested, const Observer& observer)
@@ -92,7 +92,7 @@ class ArrayMeasure final : public Measure {
                     std::string(graph::name_of(output.type())) + "; expected float32");
       const std::vector<float> values = output.to_floats();
       all.values.insert(all.values.end(), values.begin(), values.end());
-      // Along the samples there are no rows.
+      // The axis of samples is not one of rows.
       all.shapes.push_back({.samples = output.rank() > 0 ? static_cast<std::size_t>(output.shape()[0]) : 1,
                             .width = output.rank() > 1 ? static_cast<std::size_t>(output.shape().back()) : 1,
                             .size = values.size()});
@@ -106,7 +106,7 @@ class ArrayMeasure final : public Measure {
   std::optional<Outputs> expected_;
 };
 
-/// As crumb embed and crumb agree.
+/// Measures as crumb embed and crumb agree do.
 class SentenceMeasure final : public Measure {
  public:
   explicit SentenceMeasure(SweepRequest requested) : requested_(std::move(requested)) {
@@ -129,7 +129,7 @@ class SentenceMeasure final : public Measure {
     return expected_;
   }
 
-  /// Vectors are no logits: rows are compared as a whole.
+  /// Vectors are not logits: rows are compared as a whole.
   Scores scores(const std::vector<float>& found) const {
     const eval::ScoreShape shape{.samples = lines_.size(), .width = 1, .size = found.size()};
     return eval::score_outputs(expected_, found, {&shape, 1}, {}, requested_.peak);
@@ -148,7 +148,7 @@ class SentenceMeasure final : public Measure {
   std::vector<float> expected_;
 };
 
-/// As crumb perplexity --baseline.
+/// Measures as crumb perplexity --baseline does.
 class TextMeasure final : public Measure {
  public:
   TextMeasure(SweepRequest requested, Observer& observer)

@@ -1,4 +1,4 @@
-// How far a file is from the float network: on arrays, on a text that is predicted, on sentences.
+// Measures how far a file is from the float network: on arrays, on a text that is predicted, on sentences.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace crumb::jobs {
 
-/// Nothing is run before the first question; the float network is run once, but a language model beside each
-/// other one, whose logits would not fit.
+/// Runs nothing before the first question. Runs the float network once, except a language model, whose logits
+/// would not fit in memory: that runs along with each file.
 class Measure {
  public:
   Measure() = default;
@@ -19,14 +19,14 @@ class Measure {
   Measure& operator=(const Measure&) = delete;
   virtual ~Measure() = default;
 
-  /// Of the float network against itself.
+  /// Scores of the float network against itself.
   virtual eval::Scores of_float() = 0;
-  /// Of a packed file. Throws Error where what it gives is not finite.
+  /// Scores of a packed file. Throws Error where its outputs are not finite.
   virtual eval::Scores of(const std::string& file) = 0;
 };
 
-/// By what the network is, and whether samples are a text. Throws usage Error where the request does not fit
-/// the two. The observer must outlive it.
+/// Returns the measure for the network's kind and, for texts, the samples'. Throws usage Error where the
+/// request fits neither. The observer must outlive it.
 std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest request, Observer& observer);
 
 }  // namespace crumb::jobs
