@@ -1,10 +1,10 @@
-// Keys and values that attention keeps from run to run, and who attends over them.
+// Finds the keys and values that attention caches from run to run, and the nodes that attend over them.
 //
-// An Attention node with a past and a present keeps a cache: its keys and values of this run, behind those of
-// its past. Other nodes may attend over the same positions, and keep nothing: nobody takes a present of
-// theirs, which they may name all the same (onnxruntime wants a present beside a past). They take what the
-// keeper takes (the same key, value and past: `beside`), or what it gives (its present as their keys and
-// values, without a past: `behind`).
+// An Attention node with a past and a present keeps a cache: the keys and values of its past, followed by
+// those of this run. Other nodes may attend over the same positions without a cache of their own: no node
+// reads their present, which they may name all the same (onnxruntime requires a present with a past). They
+// take either the keeper's inputs (the same key, value and past: `beside`), or its outputs (its present as
+// their keys and values, without a past: `behind`).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace crumb::graph {
 
-/// Where an Attention node has its inputs and outputs.
+/// The indices of an Attention node's inputs and outputs.
 struct AttentionInput {
   static constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kPastKey = 4, kPastValue = 5;
 };
@@ -28,8 +28,8 @@ struct AttentionCache {
   std::vector<std::size_t> beside, behind;
 };
 
-/// In the order of their keepers. Of nodes that take the same and whose present nobody takes, the first is
-/// the keeper.
+/// Returns the caches in the order of their keepers. Among nodes that take the same inputs and whose present
+/// no node reads, the first is the keeper.
 std::vector<AttentionCache> attention_caches(const Graph& graph, const Links& links);
 
 }  // namespace crumb::graph

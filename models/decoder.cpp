@@ -18,7 +18,7 @@ std::int64_t number(size_t n) { return static_cast<std::int64_t>(n); }
 
 std::string layer_name(size_t i) { return "model.layers." + std::to_string(i) + "."; }
 
-/// Behind a layer's name: the last of its nodes, and the value that it makes.
+/// After a layer's name: the name of its last node, and of that node's output.
 constexpr const char* kLastOfLayer = "mlp.residual";
 
 std::string name_of_rotation(std::size_t i) { return i == 0 ? "rotation" : "rotation_" + std::to_string(i); }
@@ -85,13 +85,14 @@ class DecoderBuilder {
     }
   }
 
-  /// How many there are of axis 1.
+  /// Returns the size of the input's axis 1.
   std::string places_of(const char* input, const std::string& name) {
     const std::string shape = build_.node("Shape", name + ".shape", {input});
     return build_.node("Gather", name, {shape, build_.scalar("axis_1", 1)});
   }
 
-  /// Of keys [1, total], of queries [sequence, 1], and which keys are tokens [batch, 1, 1, total].
+  /// Makes the indices of keys [1, total] and of queries [sequence, 1], and which keys are tokens [batch, 1,
+  /// 1, total].
   void places() {
     const std::string total = places_of("attention_mask", "total_places");
     const std::string sequence = places_of("input_ids", "new_places");
@@ -107,7 +108,7 @@ class DecoderBuilder {
     tokens_ = build_.node("Unsqueeze", "attention_mask.wide", {tokens, build_.ints("head_axes", {1, 2})});
   }
 
-  /// Which keys a query sees, [batch, 1, sequence, total]; one for each window that there is.
+  /// Returns which keys a query sees, [batch, 1, sequence, total]; makes one mask for each window size.
   const std::string& mask(size_t window) {
     const auto found = masks_.find(window);
     if (found != masks_.end()) return found->second;
@@ -124,7 +125,7 @@ class DecoderBuilder {
     return masks_[window] = build_.node("Or", name, {valid, own});
   }
 
-  /// Cosines and sines [batch, sequence, rotary_size / 2] of each rotation.
+  /// Makes cosines and sines [batch, sequence, rotary_size / 2] for each rotation.
   void make_rotations() {
     if (config_.layers.empty()) return;
     const std::string positions =
@@ -174,7 +175,7 @@ class DecoderBuilder {
     std::string q, k, v;
   };
 
-  /// Projects queries, and of a layer without a kv_source keys and values, too.
+  /// Projects queries, and, in a layer without a kv_source, keys and values, too.
   Projected project(const DecoderLayer& layer, const std::string& name, const std::string& x, bool has_own) {
     const size_t width = config_.hidden_size, own = layer.heads * config_.head_size,
                  shared = layer.kv_heads * config_.head_size;
@@ -197,7 +198,7 @@ class DecoderBuilder {
     return made;
   }
 
-  /// Queries or keys, [batch, sequence, heads * head_size], normalized and rotated.
+  /// Normalizes and rotates queries or keys, [batch, sequence, heads * head_size].
   std::string placed(const std::string& name, std::string x, size_t heads, const DecoderLayer& layer) {
     if (config_.query_norm == QueryNorm::kAllHeads) {
       x = norm(name + "_norm", x, heads * config_.head_size);
@@ -267,7 +268,7 @@ class DecoderBuilder {
     const auto out = [&](const char* which, const std::string& value) {
       return config_.norm_after ? norm(name + which, value, width) : value;
     };
-    // The norm behind attention has the name that others give to the one before the MLP.
+    // The norm after attention has the name that other families give to the norm before the MLP.
     const char* const before_mlp =
         config_.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm";
     const std::string seen = attention(i, name + "self_attn.", in("input_layernorm", x));
@@ -310,10 +311,9 @@ class DecoderBuilder {
   LayerBuilder build_;
   DecoderConfig config_;
   std::string keys_, queries_, tokens_;
-  std::map<size_t, std::string> masks_;  ///< by window
-  std::vector<Table> tables_;            ///< by rotation
-  std::map<size_t, std::pair<std::string, std::string>>
-      kept_;  ///< keys and values, by the layer that has them
+  std::map<size_t, std::string> masks_;                         ///< by window
+  std::vector<Table> tables_;                                   ///< by rotation
+  std::map<size_t, std::pair<std::string, std::string>> kept_;  ///< keys and values, by their layer
 };
 
 }  // namespace

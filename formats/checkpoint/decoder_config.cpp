@@ -12,11 +12,11 @@ namespace {
 enum class Has : std::uint8_t { kNever, kAlways, kWhereAsked };
 enum class Windows : std::uint8_t { kNone, kEverywhere, kQwen, kGemma2, kGemma3, kSmolLm };
 
-/// What its "model_type" says of a family, as transformers' classes have it (5.23).
+/// What a "model_type" implies, as transformers' classes have it (5.23).
 struct Family {
   std::string_view model_type;
   double theta = 10000, epsilon = 1e-6;
-  std::size_t kv_heads = 0;      ///< where the file does not say; 0: as many as heads
+  std::size_t kv_heads = 0;      ///< where the file gives none; 0: as many as heads
   std::size_t head_size = 0;     ///< likewise; 0: hidden_size / heads
   std::size_t window = 0;        ///< likewise
   std::size_t positions = 2048;  ///< likewise
@@ -25,11 +25,12 @@ struct Family {
   Has mlp_bias = Has::kNever;                                       ///< "mlp_bias"
   QueryNorm query_norm = QueryNorm::kNone;
   Windows windows = Windows::kNone;
-  /// Norms plus one, behind as well; scaled embeddings; its names of activation and scale.
+  /// Norms multiply by 1 + weight, and layers have norms after as well; embeddings are scaled; activation and
+  /// scale have Gemma's names.
   bool gemma = false;
-  bool norm_before = true;  ///< else behind alone
+  bool norm_before = true;  ///< else norms only after
   bool fused = false;
-  bool partial = false;  ///< partial_rotary_factor counts
+  bool partial = false;  ///< partial_rotary_factor is read
 };
 
 constexpr std::array<Family, 9> kFamilies = {{
@@ -101,7 +102,7 @@ bool is_null(const JsonFile& file, const char* key) {
   return found != file.root().end() && found->is_null();
 }
 
-/// An object of the file that is not empty; null where there is none.
+/// Returns an object of the file that is not empty; null where there is none.
 const nlohmann::json* object_of(const JsonFile& file, const char* key) {
   const auto found = file.root().find(key);
   if (found == file.root().end() || found->is_null()) return nullptr;
@@ -109,7 +110,7 @@ const nlohmann::json* object_of(const JsonFile& file, const char* key) {
   return found->empty() ? nullptr : &*found;
 }
 
-/// What is laid out before a tensor is looked at has bounds, far beyond those of any model.
+/// Sizes that allocate memory before a tensor is read have bounds, far beyond those of any model.
 constexpr std::size_t kMostLayers = 1 << 14, kMostOfHead = 1 << 16;
 
 class DecoderParser {
@@ -154,13 +155,13 @@ class DecoderParser {
                       std::to_string(most));
   }
 
-  /// One for all layers, or one for each.
+  /// One size for all layers, or one for each.
   using LayerSizes = std::vector<std::size_t>;
   static std::size_t of_layer(const LayerSizes& sizes, std::size_t layer) {
     return sizes[sizes.size() == 1 ? 0 : layer];
   }
 
-  /// `usual`: where the file does not say; an error where that is empty.
+  /// `usual`: the sizes where the file gives none; if that is empty, it is an error.
   LayerSizes sizes_of_layers(const char* key, LayerSizes usual = {}) const {
     const auto found = file_.root().find(key);
     if (found == file_.root().end() || !found->is_array()) {
@@ -300,7 +301,7 @@ class DecoderParser {
     }
   }
 
-  /// Its own default of original_max_position_embeddings is stronger than what stands in the scaling.
+  /// Phi-3's own default of original_max_position_embeddings overrides the one in the scaling.
   RotaryEmbedding phi3_rotation(const nlohmann::json* scaling, const RotationDefaults& usual) const {
     constexpr const char* kKey = "original_max_position_embeddings";
     nlohmann::json root = file_.root();
@@ -312,7 +313,8 @@ class DecoderParser {
     return parse_rotation(JsonFile(file_.name(), root.dump()), &own, usual);
   }
 
-  /// Of full layers, then of sliding ones: these with a theta of their own, and without the scaling of the file's old form.
+  /// Makes the rotation of full layers, then of sliding ones: these have a theta of their own, and not the
+  /// scaling of the file's old form.
   void gemma3_rotations(const nlohmann::json* scaling, const RotationDefaults& usual) {
     const nlohmann::json *full = scaling, *sliding = nullptr;
     const bool nested =
@@ -334,7 +336,7 @@ class DecoderParser {
     made_.rotations = {parse_rotation(file_, full, usual), parse_rotation(file_, &local, usual)};
   }
 
-  /// By "layer_types"; nothing where the file has none.
+  /// Reads "layer_types"; returns nothing where the file has none.
   std::optional<std::vector<bool>> sliding_by_types() const {
     const auto found = file_.root().find("layer_types");
     if (found == file_.root().end() || found->is_null()) return std::nullopt;
@@ -372,7 +374,7 @@ class DecoderParser {
     return false;
   }
 
-  /// Whether a layer has positions. The file's name for it says the opposite of what it means.
+  /// Whether a layer rotates by positions. The file's name for it says the opposite of what it means.
   bool is_rotated(std::size_t layer) const {
     if (family_.windows != Windows::kSmolLm) return true;
     const auto found = file_.root().find("no_rope_layers");

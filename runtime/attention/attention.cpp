@@ -14,13 +14,13 @@ namespace crumb::runtime {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr std::size_t kScores = std::size_t{1} << 16;  // that a block of queries has, about
+constexpr std::size_t kScores = std::size_t{1} << 16;  // of a block of queries, about
 constexpr std::size_t kMostRows = 64;                  // queries in a block
-constexpr std::size_t kWork = std::size_t{1} << 18;    // multiplications that are worth a thread
+constexpr std::size_t kWork = std::size_t{1} << 18;    // fewer multiplications are not worth a thread
 constexpr std::size_t kLanes = exact::kPartialSums;
 
-/// Values by columns: element (b, g, c, j) at data[b * batch + g * head + c * column + j]. All of them are finite: of a key
-/// that has one which is not, zeros lie here.
+/// Values stored by columns: element (b, g, c, j) is at data[b * batch + g * head + c * column + j]. All are
+/// finite: zeros stand for keys that have a value which is not finite.
 struct Columns {
   const float* data = nullptr;
   std::size_t batch = 0, head = 0, column = 0;
@@ -36,7 +36,7 @@ bool all_finite(const float* x, std::size_t count) {
   return odd == 0;
 }
 
-/// The values of one head, [keys, columns], turned.
+/// Transposes the values of one head, [keys, columns].
 void turn(const Attention& a, const float* from, float* to) {
   constexpr std::size_t kTile = 16;
   for (std::size_t j = 0; j < a.keys; j += kTile) {
@@ -49,7 +49,8 @@ void turn(const Attention& a, const float* from, float* to) {
   }
 }
 
-/// Zeros for the keys of one head, [columns, keys], that have a value which is not finite; these keys.
+/// Replaces the values of each key of one head, [columns, keys], by zeros where one of them is not finite;
+/// returns these keys.
 std::vector<std::size_t> take_out_odd(const Attention& a, float* values) {
   std::vector<std::size_t> odd;
   if (all_finite(values, a.keys * a.value_depth)) return odd;
@@ -63,7 +64,7 @@ std::vector<std::size_t> take_out_odd(const Attention& a, float* values) {
   return odd;
 }
 
-/// Whether the values lie by columns and are finite.
+/// Whether the values are stored by columns and are finite.
 bool are_usable(const Attention& a) {
   bool usable = a.v.row == 1;
   for (std::size_t g = 0; usable && g < a.batch * a.kv_heads; ++g) {
@@ -96,7 +97,7 @@ Columns columns_of(const Attention& a, int threads) {
   return made;
 }
 
-/// sum_of() of numbers that lie side by side.
+/// sum_of() of adjacent numbers.
 float sum(const float* x, std::size_t count) {
   float partial[kLanes] = {};
   std::size_t k = 0;
@@ -107,7 +108,7 @@ float sum(const float* x, std::size_t count) {
   return exact::fold(partial);
 }
 
-/// Of numbers of which a NaN is passed over.
+/// Returns the largest number; skips NaN.
 float largest(const float* x, std::size_t count) {
   float most[kLanes];
   std::fill_n(most, kLanes, kUnseen);
@@ -119,12 +120,12 @@ float largest(const float* x, std::size_t count) {
   return *std::max_element(most, most + kLanes);
 }
 
-/// One query after the other of a block that meets the keys of one head.
+/// Runs a block of queries, one after the other, against the keys of one head.
 class Block {
  public:
   Block(const Attention& a, const Columns& values) : a_(a), values_(values) {}
 
-  /// Rows [begin, end) of the queries of kv head g: row r is query r % queries of its head r / queries.
+  /// Runs rows [begin, end) of the queries of kv head g: row r is query r % queries of its head r / queries.
   void run(std::size_t b, std::size_t g, std::size_t begin, std::size_t end) {
     b_ = b;
     g_ = g;
@@ -157,7 +158,7 @@ class Block {
     i_ = row % a_.queries;
   }
 
-  /// The query sees no key from there on.
+  /// Returns how many keys come before those that the query cannot see.
   std::size_t seen_keys() const {
     std::size_t end = a_.keys;
     if (a_.key_counts)
@@ -174,7 +175,7 @@ class Block {
     return end;
   }
 
-  /// With the soft cap, [rows, width].
+  /// Computes scores with the soft cap, [rows, width].
   void make_scores(std::size_t begin) {
     queries_.resize(rows_ * a_.depth);
     for (std::size_t r = 0; r < rows_; ++r) {
@@ -208,7 +209,7 @@ class Block {
     show_all(ScoreStage::kCapped);
   }
 
-  /// Scores to weights.
+  /// Turns scores into weights.
   void weigh(float* s, std::size_t seen) {
     if (a_.mask) {
       const std::size_t at = a_.mask.offset(b_, h_, i_);
@@ -257,7 +258,7 @@ class Block {
     }
   }
 
-  /// With values that are not finite, which must not meet weights of zero.
+  /// Adds up values that are not finite, which must not be multiplied by weights of zero.
   void add_up_odd(const float* w, float* to) const {
     for (std::size_t c = 0; c < a_.value_depth; ++c) {
       float partial[kLanes] = {};

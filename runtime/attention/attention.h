@@ -1,22 +1,23 @@
-// Scaled dot product attention, whose bits depend on a query, the keys that it sees and their places alone: not on other
-// queries, threads, the batch, the instruction set, or on keys that it does not see.
+// Scaled dot product attention, whose bits depend only on a query, the keys that it sees and their indices:
+// not on other queries, threads, the batch, the instruction set, or on keys that it does not see.
 //
-// For query (b, h, i), which meets the keys of head h / (heads / kv_heads):
+// For query (b, h, i), which is multiplied by the keys of head h / (heads / kv_heads):
 //
-//   seen j    j < key_counts[b]; j <= past + i where causal; the mask covers j, and says neither false nor -inf
-//   s_j       sum over c of (scale * q_c) * k_jc, by the definition of exact/products.h; with a soft cap C then
-//             C * tanh(s / C); plus the mask's number
-//   p_j       exp(s_j - the largest s of seen keys); 0 of keys that are not seen, whatever lies there
-//   w_j       p_j / sum of p, by sum_of() over the places j
-//   y_c       sum over j of w_j * v_jc by the same definition, over those j whose w_j is not 0; then + 0, so that a zero is
-//             never negative
+//   seen j    j < key_counts[b]; j <= past + i where causal; the mask covers j, and is neither false nor -inf
+//   s_j       sum over c of (scale * q_c) * k_jc, by the definition of exact/products.h; with a soft cap C
+//             then C * tanh(s / C); plus the mask's number
+//   p_j       exp(s_j - the largest s of seen keys); 0 for keys that are not seen, whatever is stored there
+//   w_j       p_j / sum of p, by sum_of() over the indices j
+//   y_c       sum over j of w_j * v_jc by the same definition, over those j whose w_j is not 0; then + 0, so
+//             that a zero is never negative
 //
-// A query that sees no key, or a score that is NaN, gives NaN. All of it is float32, whatever the inputs are stored as.
+// A query that sees no key, or a score that is NaN, gives NaN. All of it is float32, however inputs are
+// stored.
 //
-// So terms of zero change nothing, and where they stand is said by the place of the key: a sequence that comes at once and
-// one that comes in steps have the same bits, as long as a key has the same place in both, and keys that a step does not
-// have yet weigh nothing: by causal, by a mask of -inf or false, or by one that is so low (-1e9, the type's lowest) that exp
-// gives zero.
+// So terms of zero change nothing, and the index of a key decides where its term is added: a sequence that
+// comes at once and one that comes in steps have the same bits, as long as a key has the same index in both,
+// and keys that a step does not have yet weigh nothing: by causal, by a mask of -inf or false, or by one that
+// is so low (-1e9, the type's lowest) that exp gives zero.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,8 @@
 
 namespace crumb::runtime {
 
-/// Element (b, h, i, c) of all heads lies at data[b * batch + h * head + i * row + c * column]; data may be null where there
-/// are no elements.
+/// Element (b, h, i, c) of all heads is at data[b * batch + h * head + i * row + c * column]; data may be
+/// null where there are no elements.
 struct HeadRows {
   const float* data = nullptr;
   std::size_t batch = 0, head = 0, row = 0, column = 1;
@@ -36,12 +37,12 @@ struct HeadRows {
   }
 };
 
-/// Numbers to add, or whether keys are seen; strides are 0 along what the mask broadcasts over.
+/// Numbers to add, or whether keys are seen; strides are 0 along the axes that the mask broadcasts over.
 struct AttentionMask {
   const float* added = nullptr;
   const bool* allowed = nullptr;
   std::size_t batch = 0, head = 0, row = 0, key = 0;
-  std::size_t keys = 0;  ///< that it covers; those behind are not seen
+  std::size_t keys = 0;  ///< keys that the mask covers; no query sees later ones
 
   explicit operator bool() const { return added || allowed; }
   std::size_t offset(std::size_t b, std::size_t h, std::size_t i) const {
@@ -49,15 +50,15 @@ struct AttentionMask {
   }
 };
 
-/// What may be handed out of the way to the result, as ONNX numbers it (qk_matmul_output_mode).
+/// Which values attend() may return in addition to the result, as ONNX numbers them (qk_matmul_output_mode).
 enum class ScoreStage : std::uint8_t { kProduct, kCapped, kMasked, kWeights };
 
 struct Attention {
   std::size_t batch = 0, heads = 0, kv_heads = 0;  ///< heads is a multiple of kv_heads, which is not 0
   std::size_t queries = 0, keys = 0, depth = 0, value_depth = 0;
-  HeadRows q, k;  ///< columns lie side by side
+  HeadRows q, k;  ///< columns are adjacent
   HeadRows v;
-  /// By [batch, kv_heads], whether v is known to be finite where v.row is 1; null where nobody knows.
+  /// By [batch, kv_heads], whether v is known to be finite where v.row is 1; null where it is unknown.
   const char* finite = nullptr;
   AttentionMask mask;
   const std::int64_t* key_counts = nullptr;  ///< by batch; null: all
@@ -66,13 +67,13 @@ struct Attention {
   float scale = 1, softcap = 0;  ///< 0: no cap
   float* y = nullptr;            ///< [b, h, i] at b * y_batch + h * y_head + i * y_row, value_depth numbers
   std::size_t y_batch = 0, y_head = 0, y_row = 0;
-  float* scores = nullptr;  ///< [batch, heads, queries, keys]; null where nobody wants them
+  float* scores = nullptr;  ///< [batch, heads, queries, keys]; null where the caller needs none
   ScoreStage stage = ScoreStage::kProduct;
 };
 
 inline constexpr float kUnseen = -std::numeric_limits<float>::infinity();
 
-/// The mask's number for a key, or kUnseen.
+/// Returns the mask's number for a key, or kUnseen.
 inline float bias_of(const Attention& a, std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
   if (a.key_counts && static_cast<std::int64_t>(j) >= a.key_counts[b]) return kUnseen;
   if (a.causal && j > a.past + i) return kUnseen;
@@ -83,8 +84,9 @@ inline float bias_of(const Attention& a, std::size_t b, std::size_t h, std::size
   return a.mask.allowed[at] ? 0 : kUnseen;
 }
 
-/// On up to so many threads (0: those that the machine has). Besides a turned copy of v, where v.row is not 1 or v is not
-/// finite, it takes a few rows of scores for each thread. Throws Stopped where the scope's meter refuses the copy.
+/// Computes y on up to so many threads (0: as many as the machine has). Takes memory for a few rows of scores
+/// for each thread, and for a transposed copy of v where v.row is not 1 or v is not finite. Throws Stopped
+/// where the scope's meter refuses the copy.
 void attend(const Attention& attention, int threads);
 
 }  // namespace crumb::runtime

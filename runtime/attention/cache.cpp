@@ -12,7 +12,7 @@
 namespace crumb::runtime {
 namespace {
 
-constexpr std::size_t kLeast = 64;  // places
+constexpr std::size_t kLeast = 64;  // the least capacity in positions
 
 std::size_t size_of(std::int64_t size) { return static_cast<std::size_t>(size); }
 
@@ -32,7 +32,7 @@ void KeyCache::uncount() {
   counted_ = 0;
 }
 
-/// Into memory for so many places, which are not fewer than those that are committed.
+/// Moves to memory for so many positions, which are at least the committed ones.
 void KeyCache::move_to(std::size_t capacity) {
   const checked::Size all = checked::add(keys_.bytes_for(capacity), values_.bytes_for(capacity));
   if (!all) throw Error("a cache of " + std::to_string(capacity) + " places is too large");
@@ -54,7 +54,7 @@ void KeyCache::make_room(const Sizes& sizes, std::size_t rows) {
     throw Error(std::to_string(length_) + " places and " + std::to_string(rows) +
                 " more are over the most of " + std::to_string(most_));
   }
-  if (!(sizes == sizes_)) {  // nothing is there yet
+  if (!(sizes == sizes_)) {  // the cache is empty
     if (meter_) meter_->give(std::exchange(counted_, 0));
     sizes_ = sizes;
     keys_.begin(sizes.batch * sizes.heads, sizes.depth, codes_.keys);
@@ -141,7 +141,7 @@ void KeyCache::put_back(const Tail& tail) {
   length_ += tail.places;
 }
 
-/// Rows may have become floats since the tail was made, or codes where everything began anew.
+/// Since the tail was made, rows may have become floats, or codes in a cache that began anew.
 void KeyCache::put_back(CachedRows& rows, const CachedRows& tail, std::size_t count, std::size_t depth) {
   if (rows.is_coded() == tail.is_coded()) return rows.copy_places(tail, length_, count);
   if (rows.is_coded()) uncode(rows);

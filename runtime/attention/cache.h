@@ -1,11 +1,11 @@
-// Keys and values of the places before, kept from run to run for the Attention nodes that attend over them:
-// one appends, and each reads.
+// Keys and values of earlier positions, kept from run to run for the Attention nodes that attend over them:
+// one node appends, and each reads.
 //
-// Keys lie as [batch, heads, capacity, depth], values turned as [batch, heads, value_depth, capacity], so that both
-// products of attend() read them where they lie, and a step writes its own places alone. What a quantizer made lies as codes
-// (coded_rows.h), of which each run decodes a layer at a time; where something comes that is no codes after all, they become
-// floats. Capacity doubles when it is full. What a run appends counts once it is committed: a run that fails leaves the
-// places before it.
+// Keys are stored as [batch, heads, capacity, depth], values transposed, as [batch, heads, value_depth,
+// capacity]: both products of attend() read them in place, and a step writes its own positions alone. Keys
+// and values that a quantizer made are stored as codes (coded_rows.h), which each run decodes, one layer at a
+// time; they become floats as soon as an appended row is not codes. Capacity doubles when it is full. What a
+// run appends counts once it is committed: a run that fails leaves the earlier positions.
 #pragma once
 
 #include <cstdint>
@@ -28,50 +28,51 @@ class KeyCache {
     bool operator==(const Sizes&) const = default;
   };
 
-  /// At most so many places; 0: as many as memory has.
+  /// Holds at most so many positions; 0: as many as memory allows.
   explicit KeyCache(std::int64_t most_places = 0, CacheCodes codes = {})
       : most_(static_cast<std::size_t>(most_places)), codes_(codes) {}
   KeyCache(const KeyCache&) = delete;
   KeyCache& operator=(const KeyCache&) = delete;
   ~KeyCache() { uncount(); }
 
-  std::size_t length() const { return length_; }              ///< places that are committed
-  std::size_t places() const { return length_ + appended_; }  ///< and appended
-  const Sizes& sizes() const { return sizes_; }               ///< of the places that are there
+  std::size_t length() const { return length_; }              ///< positions that are committed
+  std::size_t places() const { return length_ + appended_; }  ///< positions that are committed or appended
+  const Sizes& sizes() const { return sizes_; }               ///< of the stored positions
   std::uint64_t bytes() const { return keys_.bytes() + values_.bytes(); }
 
-  /// From here to uncount() the memory is the meter's, too. Throws Stopped; may be called again.
+  /// Counts the memory also in the meter, from now to uncount(). Throws Stopped; may be called again.
   void count(const std::shared_ptr<Meter>& meter);
   void uncount();
 
-  /// `rows` more places from their keys and values, behind those that are committed. Precondition: sizes are those of the
-  /// places before, where there are some. Throws Error where that is over the most, Stopped where the meter says so.
+  /// Appends the keys and values of `rows` more positions after the committed ones. Precondition: sizes are
+  /// those of the positions before, if there are any. Throws Error where they are more than the cache may
+  /// hold, Stopped where the meter says so.
   void append(const Sizes& sizes, std::size_t rows, const HeadRows& keys, const HeadRows& values);
-  void commit();  ///< what was appended last
-  void forget();  ///< the same, where it is not to be
+  void commit();  ///< the last append
+  void forget();  ///< drops the last append
 
-  /// Committed and appended places, for attend().
+  /// Returns committed and appended positions, for attend().
   CachedRows::Reading keys(int threads) const { return keys_.read(sizes_.heads, places(), threads); }
   CachedRows::Reading values(int threads) const { return values_.read(sizes_.heads, places(), threads); }
   const char* finite() const { return finite_.data(); }
 
   void truncate(std::size_t length);  ///< precondition: length <= length()
 
-  /// Places that were behind others, as they lay there.
+  /// Positions from the end of a cache, stored as they were there.
   struct Tail {
     std::size_t places = 0;
     Sizes sizes;
     CachedRows keys{false}, values{true};
     std::vector<char> finite;
   };
-  /// The places behind the first `length`, which stay here, too. In memory of the scope's meter; throws Stopped and
-  /// std::bad_alloc. Precondition: length <= length().
+  /// Copies the positions after the first `length`; the cache keeps them, too. Takes memory of the scope's
+  /// meter; throws Stopped and std::bad_alloc. Precondition: length <= length().
   Tail tail(std::size_t length) const;
-  /// Puts them behind those that are committed. Throws as append() does. Precondition: as many are committed as before the
-  /// tail was made, and are the same.
+  /// Appends a tail after the committed positions. Throws as append() does. Precondition: the committed
+  /// positions are those that came before the tail.
   void put_back(const Tail& tail);
 
-  /// As [batch, heads, length, depth], of the type.
+  /// Returns keys as [batch, heads, length, depth], in the type.
   Array keys_array(ElementType type) const { return array_of(keys_, sizes_.depth, type); }
   Array values_array(ElementType type) const { return array_of(values_, sizes_.value_depth, type); }
 
@@ -87,7 +88,7 @@ class KeyCache {
   CacheCodes codes_;
   Sizes sizes_;
   CachedRows keys_{false}, values_{true};
-  std::vector<char> finite_;  ///< by [batch, heads]: every value that was ever here
+  std::vector<char> finite_;  ///< by [batch, heads]: whether every value so far was finite
   std::uint64_t counted_ = 0;
   std::shared_ptr<Meter> meter_;
 };

@@ -12,14 +12,14 @@ using graph::Graph;
 using graph::Links;
 using graph::Node;
 
-/// A constant that is one number.
+/// Returns a constant that is one number.
 std::optional<float> number_of(const Graph& graph, const Node& node, std::size_t input) {
   const graph::Tensor* constant = node.has_input(input) ? graph.constant(node.inputs[input]) : nullptr;
   if (!constant || constant->size() != 1) return std::nullopt;
   return constant->to_floats()[0];
 }
 
-/// The last size that a Reshape of constant sizes gives; 0 where it is open.
+/// Returns the last size that a Reshape with constant sizes makes; 0 where it is open.
 std::size_t last_size(const Graph& graph, const Node& reshape) {
   const graph::Tensor* sizes = reshape.has_input(1) ? graph.constant(reshape.inputs[1]) : nullptr;
   if (!sizes || sizes->size() == 0) return 0;

@@ -1,4 +1,5 @@
-// Which keys and values a cache may keep as codes: those that a quantizer made, with scales that are found as values come.
+// Finds which keys and values a cache may keep as codes: those that a quantizer makes with scales that it
+// finds at run time.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,13 @@ namespace crumb::runtime {
 struct RowCodes {
   const NumberFormat* number = nullptr;
   Range range = Range::kFull;
-  std::size_t group = 0;  ///< numbers of a head that share a scale; 0: all of it
+  std::size_t group = 0;  ///< numbers of a head that share a scale; 0: all of the head
 
   bool operator==(const RowCodes&) const = default;
 };
 
-/// Of an Attention node; nothing where its input is what no quantizer made, or one whose format has no name.
+/// For an Attention node's keys and values; nothing where no quantizer makes the input, or where its format
+/// has no name.
 struct CacheCodes {
   std::optional<RowCodes> keys, values;
 };

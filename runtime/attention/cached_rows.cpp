@@ -37,7 +37,7 @@ float* CachedRows::scales(std::size_t head, std::size_t place) const {
   return reinterpret_cast<float*>(scales_.get()) + (head * capacity_ + place) * coder_->scales();
 }
 
-/// Memory for so many places, in which nothing lies yet.
+/// Allocates memory for a capacity in positions; it holds no positions yet.
 void CachedRows::allocate(std::size_t capacity) {
   const ArenaScope on_heap(nullptr);
   rows_ = metered_memory(heads_ * capacity * row_bytes());
@@ -113,7 +113,7 @@ CachedRows::Reading CachedRows::read(std::size_t heads, std::size_t length, int 
     return {data, heads * head, head, depth_, 1};
   };
   if (!coder_) return {laid(floats(), capacity_), nullptr};
-  constexpr std::size_t kNumbers = std::size_t{1} << 15;  // numbers that are worth a thread
+  constexpr std::size_t kNumbers = std::size_t{1} << 15;  // fewer numbers are not worth a thread
   const auto memory = metered_memory(heads_ * length * depth_ * sizeof(float));
   auto* const out = reinterpret_cast<float*>(memory.get());
   const std::size_t step = turned_ ? length : 1, row = turned_ ? 1 : depth_;

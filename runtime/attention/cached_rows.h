@@ -1,4 +1,4 @@
-// One half of a cache: the keys, or the values, of all heads, as floats or as codes.
+// One half of a cache: the keys, or the values, of all heads, stored as floats or as codes.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +14,42 @@ namespace crumb::runtime {
 
 class CachedRows {
  public:
-  /// turned: floats lie as [head, depth, capacity], else as [head, capacity, depth]. Codes lie as [head, capacity, row].
+  /// turned: floats are stored as [head, depth, capacity], else as [head, capacity, depth]. Codes are stored
+  /// as [head, capacity, row].
   explicit CachedRows(bool turned) : turned_(turned) {}
 
-  /// Forgets everything. Codes are taken where they fit the depth.
+  /// Forgets everything. Stores codes where they fit the depth.
   void begin(std::size_t heads, std::size_t depth, const std::optional<RowCodes>& codes);
   bool is_coded() const { return coder_.has_value(); }
 
-  /// Bytes that so many places take.
+  /// Returns the bytes for a capacity in positions.
   checked::Size bytes_for(std::size_t capacity) const;
   std::uint64_t bytes() const { return bytes_; }  ///< of memory
-  /// Keeps the first `length` places. Throws std::bad_alloc, and has changed nothing then. Precondition: bytes_for has some.
+  /// Keeps the first `length` positions. Throws std::bad_alloc, and has changed nothing then. Precondition:
+  /// bytes_for(capacity) is not too large.
   void move_to(std::size_t capacity, std::size_t length);
-  /// Makes floats of codes. The same.
+  /// Decodes all codes into floats, under the same contract.
   void uncode(std::size_t length);
-  /// The places [begin, end) of every head by themselves, in memory of the scope's meter. Throws Stopped and std::bad_alloc.
+  /// Copies the positions [begin, end) of every head, into memory of the scope's meter. Throws Stopped and
+  /// std::bad_alloc.
   CachedRows part(std::size_t begin, std::size_t end) const;
-  /// Puts the first `count` places of `from` behind the first `at`. Preconditions: there is room, and `from` is a part() of
-  /// rows of the same depth and heads, which lay as these do (is_coded()).
+  /// Copies the first `count` positions of `from` after the first `at`. Preconditions: there is room, and
+  /// `from` is a part() of rows with the same depth and heads, in the same storage (is_coded()).
   void copy_places(const CachedRows& from, std::size_t at, std::size_t count) { copy(from, 0, at, count); }
   std::size_t capacity() const { return capacity_; }
 
-  /// A row of `depth` numbers. False where it is none that codes stand for; nothing may be put there then.
+  /// Stores a row of `depth` numbers. Returns false, and stores nothing usable there, where codes cannot
+  /// represent it.
   bool put(std::size_t head, std::size_t place, const float* row);
   void get(std::size_t head, std::size_t place, float* row) const;
 
-  /// The first `length` places for attend(): where they lie, or decoded into memory of the scope's meter.
+  /// The first `length` positions for attend(): a view of the stored floats, or decoded into memory of the
+  /// scope's meter.
   struct Reading {
     HeadRows rows;
     std::shared_ptr<std::byte[]> memory;
   };
-  /// Heads of one sequence.
+  /// Reads the heads of one sequence.
   Reading read(std::size_t heads, std::size_t length, int threads) const;
 
  private:

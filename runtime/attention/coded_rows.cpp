@@ -47,7 +47,7 @@ bool RowCoder::encode_group(const float* row, float scale, std::uint8_t* codes, 
 }
 
 bool RowCoder::encode(const float* row, std::uint8_t* codes, float* scales) const {
-  constexpr int kNear = 2;  // steps that two roundings may be off
+  constexpr int kNear = 2;  // steps by which two roundings may change the scale
   for (std::size_t g = 0; g < depth_ / group_; ++g) {
     float most = 0;
     for (std::size_t c = g * group_; c < (g + 1) * group_; ++c) {

@@ -1,8 +1,9 @@
-// Rows of numbers kept as codes and scales.
+// Rows of numbers stored as codes and scales.
 //
-// Taken are rows of which each group of numbers is codes of one format times one float32 scale, as a quantizer gives them with
-// the scale of the group's largest magnitude: the scale is found again from that magnitude, and every number is compared, so
-// that what comes out is what went in, but for the sign of zeros. Codes lie in 2, 4 or 8 bits each, those of a row side by side.
+// Accepts rows of which each group of numbers is codes of one format times one float32 scale, as a quantizer
+// makes them with the scale of the group's largest magnitude: encode() finds the scale again from that
+// magnitude and compares every number, so that decode() returns the same row, except for the sign of zeros.
+// Codes are stored in 2, 4 or 8 bits each, those of a row side by side.
 #pragma once
 
 #include <array>
@@ -17,17 +18,17 @@
 
 namespace crumb::runtime {
 
-/// A format's values in order, for finding the nearest.
+/// Holds a format's values in order, to find the nearest.
 class RowCoder {
  public:
-  /// Of rows of `depth` numbers. Precondition: the group divides the depth, or is 0.
+  /// For rows of `depth` numbers. Precondition: the group divides the depth, or is 0.
   RowCoder(const RowCodes& codes, std::size_t depth);
 
   std::size_t code_bytes() const { return code_bytes_; }  ///< of a row
   std::size_t scales() const { return depth_ / group_; }  ///< of a row
-  /// False where the row is none that can be kept; codes and scales are of no meaning then.
+  /// Returns false where the row cannot be stored; codes and scales are then undefined.
   bool encode(const float* row, std::uint8_t* codes, float* scales) const;
-  /// Number c of the row goes to out[c * step].
+  /// Writes number c of the row to out[c * step].
   void decode(const std::uint8_t* codes, const float* scales, float* out, std::size_t step) const;
 
  private:
@@ -40,7 +41,7 @@ class RowCoder {
 
   std::size_t depth_, group_, bits_, code_bytes_;
   float greatest_;
-  std::array<float, 256> table_;  ///< of a bit pattern
+  std::array<float, 256> table_;  ///< the value of each bit pattern
   std::vector<Value> values_;     ///< ascending
 };
 

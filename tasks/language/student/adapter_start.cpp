@@ -22,8 +22,9 @@ namespace {
 using graph::Graph;
 using Moments = std::map<std::string, at::Tensor>;  ///< float64 [in, in], by the layer's matrix
 
-constexpr std::int64_t kMostRanks = 8;  ///< of a layer's rank by errors, over the even one
-constexpr double kDamping = 1e-6;  ///< of the mean second moment: inputs that never vary have a root, too
+constexpr std::int64_t kMostRanks = 8;  ///< the most that a layer's rank by errors is, as a multiple of the
+                                        ///< even rank
+constexpr double kDamping = 1e-6;  ///< times the mean second moment: inputs that never vary have a root, too
 
 at::Tensor value_of(const Graph& graph, const std::string& constant) {
   if (const auto coded = graph.quantized.find(constant); coded != graph.quantized.end())
@@ -33,7 +34,7 @@ at::Tensor value_of(const Graph& graph, const std::string& constant) {
   return libtorch::to_typed(*tensor).tensor;
 }
 
-/// R^1/2 and R^-1/2 of a symmetric matrix, whose roots are damped.
+/// Returns R^1/2 and R^-1/2 of a symmetric matrix, whose roots are damped.
 std::pair<at::Tensor, at::Tensor> roots_of(const at::Tensor& moments) {
   const auto [values, vectors] = at::linalg_eigh(moments);
   const double least = kDamping * std::max(values.mean().item<double>(), 1e-30);
@@ -42,8 +43,9 @@ std::pair<at::Tensor, at::Tensor> roots_of(const at::Tensor& moments) {
           at::matmul(vectors * damped.pow(-0.5), vectors.t())};
 }
 
-/// U [in, rank], V [rank, out] with U V the nearest to the matrix, both with the roots of its largest singular values; and these,
-/// squared, the largest first. The first columns and rows are the nearest of a lower rank.
+/// U [in, rank] and V [rank, out], whose product is the nearest to the matrix; both hold the roots of its
+/// largest singular values. Also these values squared, the largest first. The first r columns of U and rows
+/// of V are the nearest of rank r.
 struct Nearest {
   at::Tensor down, up, squares;
 };
@@ -61,10 +63,10 @@ Nearest nearest(const at::Tensor& matrix, std::int64_t rank) {
   return {at::matmul(matrix, first * inverse), (first * roots).t(), squares};
 }
 
-/// Of what the products of a part take, summed over samples; what the part gives.
+/// Adds up the second moments of the inputs of a part's products over samples; returns the part's outputs.
 std::vector<at::Tensor> add_moments(const Graph& part, const std::vector<at::Tensor>& inputs,
                                     const libtorch::GraphModule& module, Moments& moments) {
-  std::map<std::string, std::vector<std::string>> matrices;  // by the value that meets them
+  std::map<std::string, std::vector<std::string>> matrices;  // by the value that they multiply
   for (const graph::LinearProduct& product : graph::linear_products(part))
     if (moments.contains(product.weight))
       matrices[part.nodes[product.node].inputs[0]].push_back(product.weight);
@@ -83,7 +85,8 @@ std::vector<at::Tensor> add_moments(const Graph& part, const std::vector<at::Ten
   return libtorch::tensors_of(outputs);
 }
 
-/// What a layer's error holds, the largest directions first, and what each of them wins, over what the layer gives.
+/// The directions of a layer's error, the largest first, and how much each would win, relative to the layer's
+/// output.
 struct ErrorDirections {
   at::Tensor down, up;  ///< [in, most], [most, out]
   std::vector<double> gains;
@@ -108,11 +111,11 @@ ErrorDirections directions_of(const LanguageRequest& request, const at::Tensor& 
   return directions;
 }
 
-/// The rank of each layer: AdapterRanks::kError.
+/// Returns the rank of each layer by AdapterRanks::kError.
 std::map<std::string, std::size_t> ranks_by_error(const Adapter& even,
                                                   const std::map<std::string, ErrorDirections>& directions) {
   struct Step {
-    double worth;  ///< won by a weight
+    double worth;  ///< gain for each weight of the adapter
     std::string module;
     std::size_t weights;
   };
@@ -120,7 +123,9 @@ std::map<std::string, std::size_t> ranks_by_error(const Adapter& even,
   std::map<std::string, std::size_t> ranks;
   std::size_t left = 0;
   for (const LowRankUpdate& update : even.updates) {
-    if (!directions.contains(update.module)) continue;  // whose inputs are not seen: outside of the layers
+    if (!directions.contains(update.module))
+      continue;  // layers outside of the parts, whose inputs are not
+                 // seen
     const std::size_t weights = update.in + update.out;
     left += (update.rank - 1) * weights;
     ranks[update.module] = 1;
@@ -128,7 +133,7 @@ std::map<std::string, std::size_t> ranks_by_error(const Adapter& even,
     for (std::size_t i = 1; i < gains.size(); ++i)
       steps.push_back({gains[i] / static_cast<double>(weights), update.module, weights});
   }
-  // Of one layer they fall, so that its first ones come first.
+  // Within a layer worths fall, so that its first directions come first.
   std::ranges::stable_sort(steps, std::greater(), &Step::worth);
   for (const Step& step : steps) {
     if (step.weights > left) break;
@@ -138,8 +143,8 @@ std::map<std::string, std::size_t> ranks_by_error(const Adapter& even,
   return ranks;
 }
 
-/// Where an error has fewer directions, those that a fresh adapter begins with stand in for the others, and give nothing yet either:
-/// two zeros would never learn.
+/// Where an error has fewer directions than the rank, those of a fresh adapter fill in; their product is 0.
+/// Zeros in both factors would never learn.
 void take(const ErrorDirections& directions, std::size_t rank, LowRankUpdate& update) {
   const auto floats = [](const at::Tensor& values) {
     const at::Tensor rows = values.to(at::kFloat).t().contiguous();
@@ -158,7 +163,7 @@ void take(const ErrorDirections& directions, std::size_t rank, LowRankUpdate& up
   update.up = floats(directions.up.narrow(0, 0, count) / static_cast<double>(update.scale));
 }
 
-/// Of every layer of the adapter, by module.
+/// Returns the directions of each of the adapter's layers, by module.
 std::map<std::string, ErrorDirections> error_directions(const LanguageRequest& request, const Adapter& fresh,
                                                         const std::vector<std::vector<at::Tensor>>& samples) {
   const bool is_even = request.recovery->ranks == AdapterRanks::kEven;
@@ -175,7 +180,7 @@ std::map<std::string, ErrorDirections> error_directions(const LanguageRequest& r
     for (const auto& [matrix, update] : updates) add(matrix, {});
     return found;
   }
-  // Layer by layer: the moments of all of them together would take more memory than the network.
+  // Goes layer by layer: the moments of all layers together would take more memory than the network.
   std::vector<PartValues::Named> batches(samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i)
     for (std::size_t k = 0; k < samples[i].size(); ++k)

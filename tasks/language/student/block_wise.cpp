@@ -25,15 +25,17 @@ namespace {
 
 using graph::Graph;
 
-constexpr std::uint64_t kOrderStream = std::uint64_t{1} << 40;  ///< of the seed, apart from the other orders
+constexpr std::uint64_t kOrderStream = std::uint64_t{1} << 40;  ///< a stream of the seed apart from the other
+                                                                ///< orders
 
-/// The first of each sequence left out; the mean. States [batch, length, width].
+/// Returns the mean relative error without the first position of each sequence. States [batch, length,
+/// width].
 at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
   const std::int64_t length = meant.size(1);
   return relative_errors(found.narrow(1, 1, length - 1), meant.narrow(1, 1, length - 1)).mean();
 }
 
-/// Weights that move by signs of gradients, half a step of their grids at most.
+/// Moves weights by the signs of gradients, by at most half a step of their grids.
 class SignedRounding {
  public:
   explicit SignedRounding(std::vector<qat::Network::Rounded> weights) : weights_(std::move(weights)) {
@@ -43,7 +45,7 @@ class SignedRounding {
     }
   }
 
-  /// By `share` of a grid's step.
+  /// Steps by `share` of a grid's step.
   void step(double share) {
     const torch::NoGradGuard no_gradients;
     for (std::size_t i = 0; i < weights_.size(); ++i) {
@@ -60,7 +62,7 @@ class SignedRounding {
 
 class LayerTraining {
  public:
-  /// `part` in floats, and as its weights begin.
+  /// `part`: the part in floats; `start`: the part with the weights from which training begins.
   LayerTraining(const LanguageRequest& request, const Graph& part, const Graph& start)
       : request_(request),
         floats_(part, libtorch::device_named(request.compute.device)),
@@ -71,8 +73,8 @@ class LayerTraining {
     student_.to(libtorch::device_named(request.compute.device));
   }
 
-  /// What the part gives, its states first, without gradients: what later layers read is theirs to take as it
-  /// is.
+  /// Returns the part's outputs without gradients, its states first: what later layers read of it they take
+  /// as it is.
   std::vector<at::Tensor> meant(const std::vector<at::Tensor>& inputs) const {
     return floats_.outputs(inputs);
   }
@@ -83,7 +85,7 @@ class LayerTraining {
     return student_.forward(inputs);
   }
 
-  /// inputs, meant: of each batch.
+  /// Trains on `inputs` and `meant`, one entry for each batch.
   void train(const std::vector<std::vector<at::Tensor>>& inputs, const std::vector<at::Tensor>& meant,
              std::int64_t layer) {
     const BlockWise& how = request_.block_wise;
@@ -92,7 +94,7 @@ class LayerTraining {
             {.learning_rate = how.rate, .weight_decay = 0, .scale_learning_rate = how.scale_rate}),
         torch::optim::AdamWOptions(how.rate));
     std::vector<double> rates = rates_of(optimizer);
-    if (how.signs) rates.at(0) = 0;  // of weights
+    if (how.signs) rates.at(0) = 0;  // the rate of weights
     SignedRounding rounding(how.signs ? student_.rounded_weights() : std::vector<qat::Network::Rounded>());
     const auto batches = static_cast<std::int64_t>(inputs.size()), steps = how.passes * batches;
     Rounds rounds(batches, request_.steps.seed + kOrderStream + static_cast<std::uint64_t>(layer));
@@ -117,7 +119,7 @@ class LayerTraining {
     }
   }
 
-  /// What was learned goes into the whole network, by name.
+  /// Stores the trained tensors in the whole network, by name.
   void put_into(qat::Network& network) const {
     const torch::NoGradGuard no_gradients;
     auto whole = network.named_parameters();
@@ -134,7 +136,7 @@ class LayerTraining {
   qat::Network student_;
 };
 
-/// The first sequences, some at a time.
+/// Returns the first sequences in batches.
 std::vector<PartValues::Named> decoder_batches(const LanguageRequest& request, const Sequences& sequences) {
   std::vector<PartValues::Named> batches;
   const std::int64_t count = std::min(request.block_wise.sequences, sequences.count());
@@ -150,7 +152,7 @@ std::vector<PartValues::Named> decoder_batches(const LanguageRequest& request, c
   return batches;
 }
 
-/// As the whole network begins (student.cpp).
+/// Returns the start of the whole network (student.cpp).
 Graph trainable_start(const LanguageRequest& request) {
   return StartAdapters(*request.start.network, request.steps.learn_adapters)
       .trainable(graph::fold_quantized(*request.start.network));
@@ -161,7 +163,8 @@ Graph trainable_start(const LanguageRequest& request) {
 std::vector<LayerLine> train_block_wise(
     const LanguageRequest& request, const Sequences& sequences, qat::Network& network,
     const std::function<void(const LayerLine&, std::int64_t layers)>& layer_done) {
-  // The whole network's codes follow from its weights: they stay where these and what codes are found by do.
+  // The whole network's codes follow from its weights; they stay where the weights and the scales that find
+  // codes stay.
   if (request.block_wise.scales_alone && !request.start.network)
     throw usage_error(
         "the stage block_wise learns scales alone of codes that were found before it: give "

@@ -1,4 +1,4 @@
-// The layers of a decoder, trained one after the other.
+// Trains the layers of a decoder one after the other.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 
 namespace crumb::tasks {
 
-/// Trains by `request.block_wise`, and puts what was learned into `network`, which is calibrated, of the same graph and recipe.
-/// Throws Error where activations have scales that are calibrated: those of a part are not those of the whole; where the loss is
-/// no finite number; where a person asked to stop.
+/// Trains by `request.block_wise` and stores the result in `network`, which is calibrated and has the same
+/// graph and recipe. Throws Error where scales of activations are calibrated, since those of a part differ
+/// from those of the whole; where the loss is not finite; where a person asked to stop.
 std::vector<LayerLine> train_block_wise(
     const LanguageRequest& request, const Sequences& sequences, qat::Network& network,
     const std::function<void(const LayerLine&, std::int64_t layers)>& layer_done);

@@ -12,7 +12,7 @@ namespace crumb::tasks {
 PartValues::PartValues(const graph::Graph& decoder, std::vector<Named> batches)
     : own_(decoder.inputs), values_(std::move(batches)) {
   const graph::Graph whole =
-      graph::infer_shapes(decoder);  // parts keep what is known of the values between them
+      graph::infer_shapes(decoder);  // parts keep the known shapes of the values between them
   parts_ = graph::cut_behind(whole, models::layer_outputs(whole));
 }
 
@@ -25,7 +25,7 @@ std::vector<at::Tensor> PartValues::inputs(std::size_t part, std::size_t batch) 
 void PartValues::put(std::size_t part, std::size_t batch, std::vector<at::Tensor> outputs) {
   Named& values = values_[batch];
   for (const std::string& value : parts_[part].last_read) values.erase(value);
-  // The end of the last part is nobody's to read.
+  // No later part reads the states of the last part.
   for (std::size_t i = part + 1 < parts() ? 0 : 1; i < outputs.size(); ++i)
     values[graph(part).outputs[i]] = std::move(outputs[i]);
 }

@@ -1,4 +1,4 @@
-// A decoder's layers as networks by themselves, and the values on their way through them.
+// A decoder's layers as networks of their own, and the values that they pass to each other.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,24 +16,27 @@ class PartValues {
  public:
   using Named = std::map<std::string, at::Tensor>;
 
-  /// `batches`: the decoder's inputs of each, by name.
+  /// `batches`: for each batch, the decoder's inputs by name.
   PartValues(const graph::Graph& decoder, std::vector<Named> batches);
 
   std::size_t parts() const { return parts_.size(); }
   std::size_t batches() const { return values_.size(); }
 
-  /// A layer, from the decoder's inputs and what layers before give: the states, and whatever else it reads
-  /// of them. Its first output is the states behind it, the others are what later layers read besides.
+  /// Returns a layer's graph. Its inputs are the decoder's inputs and what it reads of earlier layers: their
+  /// states and other values. Its first output is its states; the others are what later layers read in
+  /// addition.
   const graph::Graph& graph(std::size_t part) const { return parts_[part].graph; }
 
-  /// What a part takes, in the order of its inputs. Precondition: the parts before gave theirs to put().
+  /// Returns a part's inputs, in the order of its graph's. Precondition: put() has the outputs of the parts
+  /// before.
   std::vector<at::Tensor> inputs(std::size_t part, std::size_t batch) const;
 
-  /// What a part gave, in the order of its outputs. What no later part reads goes, of earlier parts, too;
-  /// values carry their gradients, where they have some. Precondition: parts come in their order.
+  /// Takes a part's outputs, in the order of its graph's. Drops all values, also those of earlier parts, that
+  /// no later part reads; values keep their gradients where they have some. Precondition: parts come in their
+  /// order.
   void put(std::size_t part, std::size_t batch, std::vector<at::Tensor> outputs);
 
-  /// Values of parts that wait for others.
+  /// Returns how many values wait for later parts.
   std::size_t carried() const;
 
  private:

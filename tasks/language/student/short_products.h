@@ -1,4 +1,4 @@
-// Products of float32 matrices as sums of shorter ones.
+// Computes products of float32 matrices as sums of shorter ones.
 #pragma once
 
 #include <ATen/Context.h>
@@ -7,7 +7,7 @@
 
 namespace crumb::tasks {
 
-/// While it lives, where that is asked for.
+/// Does so during its lifetime, where the caller asks for it.
 class ShortProducts {
  public:
   explicit ShortProducts(Products products) : backend_(backend_of(products)), before_(now()) {

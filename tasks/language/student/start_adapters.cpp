@@ -10,7 +10,7 @@ namespace {
 using graph::AdapterType;
 using graph::Graph;
 
-/// Each adapter taken out and put back in, as its type says.
+/// Takes each adapter out and adds it back in its type.
 Graph kept_as(Graph graph, const std::vector<std::pair<std::string, AdapterType>>& types) {
   std::vector<Adapter> adapters;
   for (const auto& [name, type] : types) adapters.push_back(graph::adapter_of(graph, name));

@@ -1,4 +1,4 @@
-// Adapters that a network has beside its matrices when training of those begins: left as they are, or learning along.
+// Adapters that a network already has when its matrices begin to train: they stay as they are, or learn, too.
 #pragma once
 
 #include <map>
@@ -14,20 +14,22 @@ namespace crumb::tasks {
 
 class StartAdapters {
  public:
-  /// Of `start`, all of them alike. Throws usage Error where they are to learn and it has none.
+  /// Takes all adapters of `start`. Throws usage Error where they shall learn and there are none.
   StartAdapters(const graph::Graph& start, bool learn);
 
-  /// The start with its codes in floats (`folded`): matrices of adapters are parameters in float32 where they learn, else buffers.
+  /// Returns the start with its codes in floats (`folded`); the adapters' matrices are parameters in float32
+  /// where they learn, else buffers.
   graph::Graph trainable(graph::Graph folded) const;
 
-  /// What was trainable(), with adapters kept as the start has them: what has learned is rounded to that, else it is the same.
+  /// Returns what trainable() became, with adapters stored in the types of the start: rounded to these where
+  /// they learned, else unchanged.
   graph::Graph kept(graph::Graph trained) const;
 
  private:
   bool learn_;
-  std::vector<std::pair<std::string, graph::AdapterType>> types_;  ///< by name, the innermost first
-  std::map<std::string, graph::QuantizedConstant> codes_;          ///< their matrices that are codes
-  std::optional<std::string> buffers_;                             ///< the start's own
+  std::vector<std::pair<std::string, graph::AdapterType>> types_;  ///< by name, the innermost adapter first
+  std::map<std::string, graph::QuantizedConstant> codes_;          ///< the adapters' matrices that are codes
+  std::optional<std::string> buffers_;                             ///< the start's own buffers
 };
 
 }  // namespace crumb::tasks

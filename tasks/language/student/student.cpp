@@ -22,7 +22,7 @@ const graph::Graph& beginning_of(const LanguageRequest& request) {
 
 bool has_adapter(const graph::Graph& graph) { return !graph::adapter_names(graph).empty(); }
 
-/// Behind a decoder's last layer; nothing for an encoder.
+/// Cuts a decoder after its last layer; returns nothing for an encoder.
 std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, const graph::Graph& network,
                                         bool recomputes) {
   if (models::is_encoder(network)) return std::nullopt;
@@ -72,7 +72,7 @@ class QuantizedStudent final : public Student {
   qat::Network* network() override { return &network_; }
 
  private:
-  /// As they are kept, so that the network gives what its file does.
+  /// Takes adapters in the types that they are stored in, so that the network computes what its file does.
   void take_adapters(const graph::Graph& frozen) {
     const torch::NoGradGuard no_gradients;
     const graph::Graph floats = adapters_.trainable(graph::fold_quantized(frozen));
@@ -88,7 +88,7 @@ class QuantizedStudent final : public Student {
   std::optional<libtorch::CutNetwork> cut_;
 };
 
-/// The base with its adapter.
+/// Returns the base with its adapter.
 graph::Graph with_adapter(const Recovery& recovery) {
   if (recovery.start == AdapterStart::kKept) return recovery.base;
   return graph::add_adapter(recovery.base, qat::fresh_adapter(recovery.base, recovery.options),
@@ -108,7 +108,7 @@ class AdaptedStudent final : public Student {
   }
   bool start_shapes() const override { return request_.recovery->ranks != AdapterRanks::kEven; }
   torch::nn::Module& module() override { return *network_; }
-  void fix_codes() override {}  // they are
+  void fix_codes() override {}  // they always are
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
       const LanguageRequest& request) const override {
     auto options = std::make_unique<torch::optim::AdamWOptions>(request.optimizer.rate);
