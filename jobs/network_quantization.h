@@ -64,8 +64,8 @@ struct NetworkOptions {
   bool rolls_back = false;   ///< ptq::Setting
   bool pads_groups =
       false;  ///< a scheme's groups may be smaller at the end of a row (ptq/precision/fitting_specs.h)
-  bool shares_scales = false;   ///< of weights whose scales would take as much as they do (the same)
-  bool usual_rounding = false;  ///< the recipe's stages are usual_rounding(), for nobody named any
+  bool shares_scales = false;   ///< where channels' scales would take as much as the weights (see there)
+  bool usual_rounding = false;  ///< the recipe's stages are usual_rounding(), as the user named none
   graph::PlanOptions plan = {};
 };
 

@@ -10,15 +10,15 @@
 
 namespace crumb::jobs {
 
-/// On Crumb's own kernels, which multiply by codes. Throws Error where they lack an operator.
+/// Prepares it for Crumb's own kernels, which multiply by codes. Throws Error where they lack an operator.
 std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph, int threads,
                                                       runtime::Promise promise = runtime::Promise::kExact);
 
-/// On LibTorch, which multiplies by the values that codes stand for.
+/// Prepares it for LibTorch, which multiplies by the values that codes stand for.
 std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const std::string& device,
                                                        int threads);
 
-/// On the first of the two engines that has every operator, on the CPU.
+/// Prepares it for the first of the two engines that has every operator, on the CPU.
 std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads);
 
 }  // namespace crumb::jobs
