@@ -249,9 +249,7 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   std::size_t first = 0, last = 0;
   bool has_begun = false;
   setting_.progress = [&](std::size_t done, std::size_t all) {
-    if (!has_begun || done < last)
-      first = done;  // in this stage; what an earlier run finished does not
-                     // count
+    if (!has_begun || done < last) first = done;  // in this stage, without an earlier run's items
     has_begun = true;
     last = done;
     observer_.progress({.what = "rounding", .items = "layers", .done = done - first, .all = all - first});

@@ -170,9 +170,7 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       check_interrupt();
       const std::int64_t left = plan.total - begin,
                          count = is_fixed ? plan.piece : std::min(plan.piece, left);
-      if (is_fixed && begin > 0 && left < count)
-        break;  // if it were filled up, its last sample would count
-                // many times
+      if (is_fixed && begin > 0 && left < count) break;  // filled up, its last sample would count many times
       std::vector<Tensor> piece;
       piece.reserve(inputs.size());
       for (const Tensor& input : inputs)

@@ -123,9 +123,7 @@ std::map<std::string, std::size_t> ranks_by_error(const Adapter& even,
   std::map<std::string, std::size_t> ranks;
   std::size_t left = 0;
   for (const LowRankUpdate& update : even.updates) {
-    if (!directions.contains(update.module))
-      continue;  // layers outside of the parts, whose inputs are not
-                 // seen
+    if (!directions.contains(update.module)) continue;  // outside of the parts: its inputs are not seen
     const std::size_t weights = update.in + update.out;
     left += (update.rank - 1) * weights;
     ranks[update.module] = 1;
