@@ -21,7 +21,7 @@ using crumb::DecoderConfig;
 using crumb::graph::Graph;
 using crumb::runtime::Array;
 using crumb::runtime::Ints;
-using crumb::runtime::Model;
+using RunModel = crumb::runtime::Model;
 using crumb::runtime::Session;
 using crumb::testing::kSharedWords;
 
@@ -50,7 +50,7 @@ bool same_bits(const std::vector<float>& a, std::span<const float> b) {
 }
 
 /// Without a session: what is kept is in floats.
-std::vector<float> logits_at_once(const Model& model) {
+std::vector<float> logits_at_once(const RunModel& model) {
   std::vector<Array> inputs = text(0, kLongest);
   for (std::size_t i = inputs.size(); i < model.graph().inputs.size(); ++i) {
     const auto shape = model.graph().shape_of(model.graph().inputs[i]).value();
@@ -59,7 +59,7 @@ std::vector<float> logits_at_once(const Model& model) {
   return floats_of(model.run(std::move(inputs), {.threads = 2})[0]);
 }
 
-Session session_on(const Model& model) { return Session(model, crumb::runtime::find_ties(model.graph())); }
+Session session_on(const RunModel& model) { return Session(model, crumb::runtime::find_ties(model.graph())); }
 
 std::vector<float> go_on(Session& session, std::int64_t step, int threads) {
   const std::int64_t begin = session.length();
@@ -101,7 +101,7 @@ TEST_CASE(
     CAPTURE(config.model_type);
     const std::size_t layers = config.layers.size(), own = crumb::testing::layers_with_own(config);
     const Graph shared = with_cache(crumb::testing::shared_decoder(config, round), spec);
-    const Model model(round % 3 == 0 ? written_and_read(shared) : shared),
+    const RunModel model(round % 3 == 0 ? written_and_read(shared) : shared),
         plain(crumb::testing::shared_decoder(config, round)),
         twice(with_cache(crumb::testing::with_projections_twice(config, round), spec));
     const std::vector<float> expected = logits_at_once(twice);
