@@ -62,7 +62,8 @@ std::vector<StoredLayer> read_file(const fs::path& path) {
   const OwnFiles own;
   const auto file = std::make_shared<const CrumbFile>(CrumbFile::open(path).take());
   std::vector<StoredLayer> layers;
-  for (const json& layer : notes_of(*file).at("layers")) layers.push_back(layer_from(layer, file));
+  const json notes = notes_of(*file);
+  for (const json& layer : notes.at("layers")) layers.push_back(layer_from(layer, file));
   for (const StoredLayer& layer : layers) layer.codes.tensor->check_codes();
   return layers;
 }
