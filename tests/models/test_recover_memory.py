@@ -15,8 +15,13 @@ def recovery(crumb, crumb_bin, work, name, length, **shape):
     kept = ["--teacher-logits", work / f"{name}.logits", "--top-k", 16]
     how = ["--data", work / "text.txt", "--length", length, "--batch", 1, "--steps", 1, "--threads", 1, "--recompute", "--rank", 4]
     crumb("recover", work / f"{name}.crumb", "--baseline", work / name, *kept, *how, "-o", work / "first")
-    peak = peak_of(crumb_bin, work, "recover", work / f"{name}.crumb", *kept, *how, "-o", work / f"{name}_out")
-    return weights, peak
+    # Where the heap's blocks are depends on the length of paths, and sometimes two matrices stay between small blocks: a copy
+    # that is held is there in every run.
+    peaks = [
+        peak_of(crumb_bin, work, "recover", work / f"{name}.crumb", *kept, *how, "-o", work / f"{name}_{'o' * length}")
+        for length in (3, 40)
+    ]
+    return weights, min(peaks)
 
 
 def test_no_float_copy_of_the_base_is_held(crumb, crumb_bin, tmp_path):

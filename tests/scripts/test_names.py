@@ -6,7 +6,7 @@ from collections import defaultdict
 NAMESPACE = re.compile(r"^namespace (crumb[\w:]*) \{|^\}  // namespace (crumb[\w:]*)$")
 # At the beginning of a line nothing is indented, so it is the namespace's own.
 DEFINED = re.compile(
-    r"^inline (?:static )?constexpr [^=;{]*?\b(\w+)(?:\[\w*\]|\)\(\))* ?[={]|^(?:struct|class|enum class) (\w+)\b[^;]*\{"
+    r"^inline (?:static )?constexpr [^=;{]*?\b(\w+)(?:\[\w*\]|\)\(\))* ?[={]|^(?:struct|class|enum class) (\w+)\b(?!::)[^;]*\{"
 )
 
 
@@ -39,6 +39,9 @@ def test_what_counts_as_a_definition():
     text = """\
 namespace crumb::a {
 struct Declared;
+struct Outer::Inside {
+  int kInside = 1;
+};
 struct Defined {
   int kInside = 1;
 };
