@@ -3,8 +3,8 @@
 //   crumb-bench quantize   --spec int4:group=128 --shape 4096x4096 --threads 1,2 [--repeats 9] [--json]
 //   crumb-bench quantize   --shapes bench/shapes/minilm.txt
 //   crumb-bench dequantize, distortion (the same options)
-//   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2 [--tiles] [--fast] [--cold]
-//                          [--repeats 9] [--json]
+//   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2 [--tiles] [--fast]
+//                          [--cold] [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
 //   crumb-bench runtime    (the same options)

@@ -1,5 +1,5 @@
-// crumb-bench multiply: a packed matrix against the same matrix in float32, against what this machine reads in a second and
-// what it computes, and what the stage outliers puts beside it against the packed one.
+// crumb-bench multiply: a packed matrix against the same matrix in float32, against what this machine reads
+// in a second and what it computes, and what the stage outliers puts beside it against the packed one.
 #include <algorithm>
 #include <cstring>
 

@@ -170,7 +170,8 @@ bool Links::is_output(const std::string& value) const { return outputs_.contains
 
 namespace {
 
-/// The node that makes each value, or the number of nodes for what is there already. Throws where two make one.
+/// The node that makes each value, or the number of nodes for what is there already. Throws where two make
+/// one.
 std::map<std::string, std::size_t> producers_of(const Graph& graph) {
   std::map<std::string, std::size_t> producers;
   const std::size_t there = graph.nodes.size();

@@ -58,7 +58,8 @@ class Tensor {
   /// The same, read in parts: `read` fills `to` with the bytes from `first` on, always whole elements.
   static Tensor in_parts(ElementType type, std::vector<std::int64_t> shape,
                          std::function<void(std::uint64_t first, std::span<std::byte> to)> read);
-  /// float32 values of packed weights, which are decoded when they are read. Parts of transposed ones are not.
+  /// float32 values of packed weights, which are decoded when they are read. Parts of transposed ones are
+  /// not.
   static Tensor of_rows(PackedRows rows);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
   static Tensor scalar(std::int64_t value) { return ints({}, {&value, 1}); }

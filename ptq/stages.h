@@ -26,8 +26,8 @@ using SquaredGradientsOf =
     std::function<graph::SquaredGradients(const graph::Graph&, const std::set<std::string>& constants,
                                           const graph::Batches& batches, std::size_t draws)>;
 
-/// What a stage takes and changes. A stage that shrinks (quant/recipe/stages.h) finds no plan: what it leaves in
-/// `graph`, prepared and with the same inputs and outputs, is then planned.
+/// What a stage takes and changes. A stage that shrinks (quant/recipe/stages.h) finds no plan: what it leaves
+/// in `graph`, prepared and with the same inputs and outputs, is then planned.
 struct Setting {
   graph::Graph graph;     ///< float, prepared (graph::prepare); what stages add computes the same network
   graph::QuantPlan plan;  ///< the graph's: specs of constants that become codes, and codes so far
@@ -69,7 +69,8 @@ struct StageReport {
 
 using RunStage = StageReport (*)(const Stage&, Setting&);
 
-/// A stage of a program's own: recipes and quantizing know it for as long as this object lives (OwnStageInfo).
+/// A stage of a program's own: recipes and quantizing know it for as long as this object lives
+/// (OwnStageInfo).
 class OwnStage {
  public:
   /// on_samples: it is refused where there are none.
@@ -83,14 +84,14 @@ class OwnStage {
   std::string_view name_;
 };
 
-/// Runs stages that shrink, in order, before there is a plan. Throws as run_stages() does, and Error where one
-/// changes names or number of the network's inputs or outputs.
+/// Runs stages that shrink, in order, before there is a plan. Throws as run_stages() does, and Error where
+/// one changes names or number of the network's inputs or outputs.
 std::vector<StageReport> shrink(const std::vector<Stage>& stages, Setting& setting);
 
-/// Runs all stages in order; none of them shrinks. With `rolls_back`, undoes a stage after which the network's
-/// outputs lose more on the samples, except stages that guarantee accumulator widths. Throws usage Error,
-/// before any stage runs, where one is for training, lacks samples, or has options that exclude each other;
-/// Error where one finds nothing to do.
+/// Runs all stages in order; none of them shrinks. With `rolls_back`, undoes a stage after which the
+/// network's outputs lose more on the samples, except stages that guarantee accumulator widths. Throws usage
+/// Error, before any stage runs, where one is for training, lacks samples, or has options that exclude each
+/// other; Error where one finds nothing to do.
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting);
 
 }  // namespace crumb::ptq

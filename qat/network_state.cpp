@@ -126,8 +126,9 @@ void Network::State::set_bias(const NetworkWeight& weight, const at::Tensor& row
 
 namespace {
 
-/// Constants as they will lie in the frozen graph, so that products add up in the same order. In training they stay as the
-/// parameters lie: a product takes a transposed weight as it is, and gives back a gradient that is transposed, too.
+/// Constants as they will lie in the frozen graph, so that products add up in the same order. In training
+/// they stay as the parameters lie: a product takes a transposed weight as it is, and gives back a gradient
+/// that is transposed, too.
 libtorch::Plan::Constants laid_out(libtorch::Plan::Constants constants, bool as_frozen) {
   if (as_frozen) {
     for (auto& [name, value] : constants) value.tensor = value.tensor.contiguous();
@@ -194,8 +195,8 @@ void Network::State::start_weight(NetworkWeight& weight) {
   weight.quantizer->start(rows);
   if (const auto found = first_codes.find(weight.name); found != first_codes.end())
     weight.quantizer->take_scales(*found->second.tensor);
-  // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways (joined,
-  // scaled) stays as it is, and the bound holds by the quantizer alone.
+  // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways
+  // (joined, scaled) stays as it is, and the bound holds by the quantizer alone.
   if (lies_in_a_parameter(weight.name)) parameter(weight.name).copy_(rows.permute(weight.to_value));
 }
 

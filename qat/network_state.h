@@ -58,7 +58,8 @@ struct Network::State {
   bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
   bool lies_in_a_parameter(const std::string& value) const;
 
-  /// The node that makes this value does so, while quantizers of activations work; else it passes its first input on.
+  /// The node that makes this value does so, while quantizers of activations work; else it passes its first
+  /// input on.
   void quantize(const std::string& value, std::function<at::Tensor(const at::Tensor&)> by);
   void add_edges();
   void add_cache();

@@ -92,26 +92,33 @@ float RowDecoder::scale(uint64_t block) const {
 }
 
 void RowDecoder::scales(uint64_t first, std::span<float> out) const {
+  const uint64_t slot = view_.layout.slot(first);
+  if (!view_.layout.slots_in_tiles) return scales_of_slots(slot, out);
+  decode_slots(slot, kTileRows, out);
+}
+
+void RowDecoder::scales_of_slots(uint64_t first, std::span<float> out) const { decode_slots(first, 1, out); }
+
+void RowDecoder::decode_slots(uint64_t first, uint64_t step, std::span<float> out) const {
+  if (out.empty()) return;
   const Encoding& encoding = view_.encoding;
   const ScaleFormat format = encoding.scale;
-  const uint64_t slot = view_.layout.slot(first);
-  const auto step = view_.layout.slots_in_tiles ? kTileRows : 1;
   if (step == 1 && format == ScaleFormat::kF16) {
-    widen_to_float(DType::kF16, view_.scales, slot, out);
+    widen_to_float(DType::kF16, view_.scales, first, out);
   } else if (scale_format_row(format).bytes == 1) {
-    const std::byte* const from = view_.scales.data() + slot;
+    const std::byte* const from = view_.scales.data() + first;
     for (uint64_t i = 0; i < out.size(); ++i)
       out[i] = decode_scale(format, std::to_integer<uint32_t>(from[i * step]));
   } else {
     for (uint64_t i = 0; i < out.size(); ++i)
-      out[i] = decode_scale(format, load_pattern(view_.scales, slot + i * step, format));
+      out[i] = decode_scale(format, load_pattern(view_.scales, first + i * step, format));
   }
   if (encoding.scale_exponent != 0) {
     const float factor = std::ldexp(1.0F, encoding.scale_exponent);
     for (float& scale : out) scale *= factor;
   }
   if (encoding.tensor_scale) {
-    const float factor = view_.tensor_scale(view_.layout.matrix_of_block(first));
+    const float factor = view_.tensor_scale(first / view_.layout.slots_each);
     for (float& scale : out) scale *= factor;
   }
 }

@@ -99,6 +99,8 @@ class RowDecoder {
   float zero_point(uint64_t block) const;
   /// Writes the factors of blocks [first, first + out.size()), all of one row of blocks: scale() of each.
   void scales(uint64_t first, std::span<float> out) const;
+  /// scale() of the block of each slot [first, first + out.size()), which are slots of one matrix.
+  void scales_of_slots(uint64_t first, std::span<float> out) const;
 
   /// Writes the bit patterns of columns [first, first + codes.size()) of a row.
   void codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const;
@@ -111,6 +113,8 @@ class RowDecoder {
 
  private:
   const CodeGrid& grid_of_matrix(uint64_t row) const;
+  /// scales_of_slots() of every `step`-th slot.
+  void decode_slots(uint64_t first, uint64_t step, std::span<float> out) const;
 
   QuantizedView view_;
   bool own_grids_;       ///< a stack of palettes: a file can have more palettes than memory holds grids

@@ -43,8 +43,8 @@ struct CompareOptions {
   bool takes_codes = false;  ///< the engine can execute constants of Graph::quantized
 };
 
-/// Runs both graphs on the same samples. `quantized` is the result of apply() with the plan, of `original` or of
-/// a smaller network in its place. Inputs without elements have the sizes that each of the two takes.
+/// Runs both graphs on the same samples. `quantized` is the result of apply() with the plan, of `original` or
+/// of a smaller network in its place. Inputs without elements have the sizes that each of the two takes.
 GraphComparison compare(const Graph& original, const Graph& quantized, const QuantPlan& plan,
                         const Engine& engine, const Batches& batches, const CompareOptions& options = {});
 

@@ -40,9 +40,9 @@ class Inserter {
  public:
   Inserter(Graph& graph, const QuantSpec& spec) : graph_(graph), links_(graph), spec_(spec) {}
 
-  /// Returns a node that attends over what `keeper` keeps, or `keeper` itself, with the nodes that rotate heads
-  /// around it and, where it has a past, with quantizers in front of its keys and values, in order. Nodes that
-  /// were made for an earlier one serve this one, too.
+  /// Returns a node that attends over what `keeper` keeps, or `keeper` itself, with the nodes that rotate
+  /// heads around it and, where it has a past, with quantizers in front of its keys and values, in order.
+  /// Nodes that were made for an earlier one serve this one, too.
   std::vector<Node> around(Node node, const Node& keeper) {
     nodes_.clear();
     const std::int64_t key_size = head_size(graph_, keeper, In::kPastKey),

@@ -1,7 +1,7 @@
 // A LayerStore of files, from which an interrupted run continues, and which keep the codes of finished layers
 // out of memory: a packed file for each station (quant/checkpoint/station_files.h), with the layers' codes as
-// tensors, and `layers.json` with what else is known about them. The run's journal says whose they are. A file
-// appears when it is complete; damaged files, and those after one, are not used.
+// tensors, and `layers.json` with what else is known about them. The run's journal says whose they are. A
+// file appears when it is complete; damaged files, and those after one, are not used.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
-// Which run writes a packed file and how far it has come, written next to the partial file so that another run
-// can go on where that one ended: `<output>.partial.journal`.
+// Which run writes a packed file and how far it has come, written next to the partial file so that another
+// run can go on where that one ended: `<output>.partial.journal`.
 //
 // Text, one entry a line: eight hexadecimal digits, the CRC-32 of the rest; a space; a JSON object. The first
 // line identifies the run (RunIdentity). Each further line says that a tensor is complete, where its blobs
 // are in the file and what quantization did to it. A line is appended once the bytes that it describes were
-// written, so a killed run leaves a true prefix and perhaps a torn last line, which is ignored. A run that rounds layers on
-// samples has the first line alone: each of its files is whole or absent (station_files.h).
+// written, so a killed run leaves a true prefix and perhaps a torn last line, which is ignored. A run that
+// rounds layers on samples has the first line alone: each of its files is whole or absent (station_files.h).
 #pragma once
 
 #include <cstdint>
@@ -72,13 +72,13 @@ class RunJournal {
   /// Reads what an earlier run left; nothing where there is no journal or its first line is torn.
   static std::optional<JournalContents> read(const std::filesystem::path& output);
 
-  /// Returns what an earlier run left, for this run to go on from; nothing where there is nothing. Throws Error
-  /// where another run left it, and says what differs.
+  /// Returns what an earlier run left, for this run to go on from; nothing where there is nothing. Throws
+  /// Error where another run left it, and says what differs.
   static std::optional<JournalContents> to_continue(const std::filesystem::path& output,
                                                     const RunIdentity& identity);
 
-  /// Removes what an earlier run left: its journal, and its files of stations. Throws Error where a file there
-  /// is not Crumb's, or is an input.
+  /// Removes what an earlier run left: its journal, and its files of stations. Throws Error where a file
+  /// there is not Crumb's, or is an input.
   static void discard(const std::filesystem::path& output);
 
   /// Begins a new journal and discards what was there, or continues the journal that is there after its first

@@ -1,5 +1,7 @@
-// The files of a run that rounds layers on samples: `<output>.partial.layers/`, one for each station that it has finished,
-// 00000.crumb and so on. What they hold says ptq/rounding/layer_files.h; whose they are, the run's journal (run_journal.h).
+// The files of a run that rounds layers on samples: `<output>.partial.layers/`, one for each station that it
+// has finished,
+// 00000.crumb and so on. What they hold says ptq/rounding/layer_files.h; whose they are, the run's journal
+// (run_journal.h).
 #pragma once
 
 #include <cstddef>
@@ -17,8 +19,8 @@ class StationFiles {
   /// Throws Error where the folder cannot be made.
   void make_folder() const;
 
-  /// Removes the files of stations from that one on, and the folder where nothing is left in it. Throws Error where there are
-  /// some and the folder is none that a run of Crumb made, or where one is an input.
+  /// Removes the files of stations from that one on, and the folder where nothing is left in it. Throws Error
+  /// where there are some and the folder is none that a run of Crumb made, or where one is an input.
   void remove_from(std::size_t station) const;
 
  private:

@@ -57,8 +57,8 @@ struct StageInfo {
 /// Returns all stages. Valid until an OwnStageInfo is made or ends.
 std::span<const StageInfo> stage_infos();
 
-/// A stage of a program's own, in the table for as long as this lives; ptq::OwnStage is that and what it does.
-/// Not to be made while another thread reads stages. Its texts must outlive it.
+/// A stage of a program's own, in the table for as long as this lives; ptq::OwnStage is that and what it
+/// does. Not to be made while another thread reads stages. Its texts must outlive it.
 class OwnStageInfo {
  public:
   /// Throws Error where there is a stage of that name.

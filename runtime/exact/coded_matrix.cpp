@@ -1,14 +1,10 @@
 #include "runtime/exact/coded_matrix.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <span>
 #include <utility>
 
 #include "base/threads/parallel.h"
-#include "formats/dtype.h"
-#include "formats/half.h"
 #include "runtime/exact/coded_products.h"
 #include "runtime/exact/coded_tiles.h"
 #include "runtime/scratch.h"
@@ -25,35 +21,12 @@ bool fits(const Encoding& encoding, std::size_t columns) {
   return encoding.block_cols >= columns || encoding.block_cols % step == 0;
 }
 
-/// The factors of slots [first, first + out.size()), which are of one matrix: RowDecoder::scale() of each block.
-void scales_of_slots(const QuantizedView& view, std::uint64_t first, float tensor_scale,
-                     std::span<float> out) {
-  const ScaleFormat format = view.encoding.scale;
-  if (format == ScaleFormat::kF16) {
-    widen_to_float(DType::kF16, view.scales, first, out);
-  } else if (scale_format_row(format).bytes == 1) {
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = decode_scale(format, std::to_integer<std::uint32_t>(view.scales[first + i]));
-  } else {
-    const auto size = static_cast<std::size_t>(scale_format_row(format).bytes);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      std::uint32_t pattern = 0;
-      std::memcpy(&pattern, view.scales.data() + (first + i) * size, size);
-      out[i] = decode_scale(format, pattern);
-    }
-  }
-  if (view.encoding.scale_exponent != 0) {
-    const float factor = std::ldexp(1.0F, view.encoding.scale_exponent);
-    for (float& scale : out) scale *= factor;
-  }
-  if (view.encoding.tensor_scale)
-    for (float& scale : out) scale *= tensor_scale;
-}
-
 }  // namespace
 
 CodedMatrix::CodedMatrix(std::shared_ptr<const QuantizedTensor> tensor)
-    : tensor_(std::move(tensor)), decoder_(tensor_->unchecked_view()) {}
+    : tensor_(std::move(tensor)), decoder_(tensor_->unchecked_view()) {
+  if (tensor_->encoding.number->bits == 8) bytes_ = byte_values(decoder_.grid().values.data());
+}
 
 bool CodedMatrix::is_for(std::size_t rows) { return rows > 0 && rows <= kFewRows; }
 
@@ -83,6 +56,7 @@ void CodedMatrix::multiply_rows(const Products& products, std::size_t first, int
               .row_bytes = layout.row_bytes,
               .bits = view.encoding.number->bits,
               .values = decoder_.grid().values.data(),
+              .bytes = bytes_,
               .block = view.encoding.block_cols,
               .adds_zeros = view.encoding.zero == ZeroPoint::kMinimum};
   const std::size_t least = kSmallWork / std::max<std::size_t>(products.rows * products.terms, 1) + 1;
@@ -119,6 +93,7 @@ void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, in
   const CodedTiles w{.row_bytes = layout.row_bytes,
                      .bits = view.encoding.number->bits,
                      .values = decoder_.grid().values.data(),
+                     .bytes = bytes_,
                      .block = view.encoding.block_cols,
                      .adds_zeros = view.encoding.zero == ZeroPoint::kMinimum};
   const std::size_t rows_of_tiles = (products.columns + kTileRows - 1) / kTileRows;
@@ -139,8 +114,7 @@ void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, in
       some.y += n * products.y_column;
       const std::uint64_t begin_block = layout.first_block(first + n);
       if (layout.slots_in_tiles)
-        scales_of_slots(view, layout.slot(begin_block),
-                        view.tensor_scale(layout.matrix_of_block(begin_block)), {scales, kTileRows * blocks});
+        decoder_.scales_of_slots(layout.slot(begin_block), {scales, kTileRows * blocks});
       for (std::size_t i = 0; i < kTileRows; ++i) {  // rows that are not there: as the last one
         const std::uint64_t block = layout.first_block(first + n + std::min(i, some.columns - 1));
         if (!layout.slots_in_tiles) {

@@ -1,5 +1,5 @@
-// A matrix in codes as products of a few float rows take it: the kernels of coded_products.h and coded_tiles.h, and the scales
-// that they want.
+// A matrix in codes as products of a few float rows take it: the kernels of coded_products.h and
+// coded_tiles.h, and the scales that they want.
 #pragma once
 
 #include <array>
@@ -7,22 +7,23 @@
 #include <memory>
 
 #include "quant/quantized_tensor.h"
+#include "runtime/exact/coded_products.h"
 #include "runtime/exact/products.h"
 
 namespace crumb::runtime::exact {
 
 class CodedMatrix {
  public:
-  /// Null where no kernel of this processor takes its codes: wide floats, scales for other runs of terms than whole sixteens,
-  /// palettes of a stack. It shares the tensor.
+  /// Null where no kernel of this processor takes its codes: wide floats, scales for other runs of terms than
+  /// whole sixteens, palettes of a stack. It shares the tensor.
   static std::shared_ptr<const CodedMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
   /// Whether it is faster than decoding the matrix: of few rows of x.
   static bool is_for(std::size_t rows);
 
-  /// y = x * w^T, w being rows [first, first + products.columns) of the tensor, of a stack those of one of its matrices; what
-  /// products says of w does not count. The bits are those of multiply() on the decoded values. Throws as
-  /// QuantizedTensor::check_codes() does. Precondition: is_for(products.rows).
+  /// y = x * w^T, w being rows [first, first + products.columns) of the tensor, of a stack those of one of
+  /// its matrices; what products says of w does not count. The bits are those of multiply() on the decoded
+  /// values. Throws as QuantizedTensor::check_codes() does. Precondition: is_for(products.rows).
   void multiply(const Products& products, std::size_t first, int threads) const;
 
  private:
@@ -32,6 +33,7 @@ class CodedMatrix {
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
+  ByteValues bytes_;  ///< of codes of eight bits
 };
 
 }  // namespace crumb::runtime::exact

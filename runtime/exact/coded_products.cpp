@@ -38,12 +38,7 @@ void multiply_codes_ref(const Products& p, const CodedRows& w) {
     for (std::size_t k = 0; k < p.terms; ++k) {
       const std::size_t block = n * blocks + k / w.block;
       const float value = w.values[codes[k]], zero = w.zeros ? w.zeros[block] : 0.0F;
-      if (w.adds_zeros) {
-        const float scaled = value * w.scales[block];
-        row[k] = scaled + zero;
-      } else {
-        row[k] = (value - zero) * w.scales[block];
-      }
+      row[k] = coded_value(value, w.scales[block], zero, w.adds_zeros);
     }
     for (std::size_t m = 0; m < p.rows; ++m)
       p.y[m * p.y_row + n * p.y_column] = dot_ref(p.x + m * p.x_stride, row.data(), p.terms);

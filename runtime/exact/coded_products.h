@@ -1,9 +1,10 @@
-// Products of a few float rows with a matrix in codes, rows of them packed one behind the other (formats/number/packing.h).
-// Codes are unpacked, looked up, scaled and multiplied in registers; no row of floats is written. The bits are those of
-// products.h on the decoded values.
+// Products of a few float rows with a matrix in codes, rows of them packed one behind the other
+// (formats/number/packing.h). Codes are unpacked, looked up, scaled and multiplied in registers; no row of
+// floats is written. The bits are those of products.h on the decoded values.
 //
-// A value is (values[code] - zero) * scale, or values[code] * scale + zero where zeros are minima, every step rounded to
-// float32 (formats/number/encoding.h): so a block's values are looked up in a table that was scaled once for the block.
+// A value is (values[code] - zero) * scale, or values[code] * scale + zero where zeros are minima, every step
+// rounded to float32 (formats/number/encoding.h): so a block's values are looked up in a table that was
+// scaled once for the block.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,20 @@
 
 namespace crumb::runtime::exact {
 
+/// How integers of eight bits are known: values[code] is the code, as the type has it, plus an offset.
+struct ByteValues {
+  bool is_integer = false, is_signed = false;
+  float offset = 0;
+};
+ByteValues byte_values(const float* values);
+
+/// A value as kernels decode it: `value` is that of the code.
+inline float coded_value(float value, float scale, float zero, bool adds_zero) {
+  if (!adds_zero) return (value - zero) * scale;
+  const float scaled = value * scale;
+  return scaled + zero;
+}
+
 /// What takes Products::w's place: `columns` rows of `terms` codes.
 struct CodedRows {
   const std::uint8_t* codes = nullptr;  ///< of row 0
@@ -20,6 +35,7 @@ struct CodedRows {
   std::size_t row_bytes = 0;
   int bits = 0;
   const float* values = nullptr;  ///< by code, 2^bits of them
+  ByteValues bytes = {};          ///< byte_values(values), of eight bits
   std::size_t block = 0;          ///< terms that share a scale: a multiple of 16, or at least `terms`
   const float* scales = nullptr;  ///< [columns, blocks in a row]
   const float* zeros = nullptr;   ///< the same; null where all are 0
@@ -32,8 +48,8 @@ inline constexpr std::size_t kFewRows = 4;
 /// Whether a kernel of this processor takes such codes, by their width and the values of the codes.
 bool takes_codes(int bits, const float* values);
 
-/// products.y, on one thread. Preconditions: takes_codes, 1 <= products.rows <= kFewRows. What products says of w does not
-/// count.
+/// products.y, on one thread. Preconditions: takes_codes, 1 <= products.rows <= kFewRows. What products says
+/// of w does not count.
 void multiply_codes(const Products& products, const CodedRows& w);
 
 /// By the definition; kept for ever. It takes codes of one to eight bits.
@@ -43,12 +59,5 @@ void multiply_codes_ref(const Products& products, const CodedRows& w);
 void multiply_codes_avx2(const Products& products, const CodedRows& w);
 /// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and integers of eight.
 void multiply_codes_avx512(const Products& products, const CodedRows& w);
-
-/// How integers of eight bits are known: values[code] is the code, as the type has it, plus an offset.
-struct ByteValues {
-  bool is_integer = false, is_signed = false;
-  float offset = 0;
-};
-ByteValues byte_values(const float* values);
 
 }  // namespace crumb::runtime::exact

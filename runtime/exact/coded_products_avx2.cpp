@@ -1,5 +1,6 @@
-// multiply_codes() with AVX2: eight codes become eight terms, the partial sums lie in two vectors. The instruction set is
-// named function by function, so that nothing inline of the standard library is compiled for it.
+// multiply_codes() with AVX2: eight codes become eight terms, the partial sums lie in two vectors. The
+// instruction set is named function by function, so that nothing inline of the standard library is compiled
+// for it.
 #include "runtime/exact/coded_products.h"
 
 #if defined(__x86_64__)
@@ -72,7 +73,7 @@ struct Bytes {
 
   __m256 offset;
 
-  CRUMB_INLINE explicit Bytes(const CodedRows& w) : offset(_mm256_set1_ps(byte_values(w.values).offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedRows& w) : offset(_mm256_set1_ps(w.bytes.offset)) {}
   CRUMB_INLINE Block block(const CodedRows& w, std::size_t index) const {
     return {_mm256_broadcast_ss(w.scales + index), &w, index};
   }
@@ -184,7 +185,7 @@ void multiply_codes_avx2(const Products& p, const CodedRows& w) {
     case 4: return some_rows<Narrow<4>>(p, w);
     default: break;
   }
-  if (byte_values(w.values).is_signed) return some_rows<Bytes<true>>(p, w);
+  if (w.bytes.is_signed) return some_rows<Bytes<true>>(p, w);
   some_rows<Bytes<false>>(p, w);
 }
 

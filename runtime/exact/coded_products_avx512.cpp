@@ -1,5 +1,6 @@
-// multiply_codes() with AVX-512: sixteen codes become sixteen terms, one for each partial sum. The instruction set is
-// named function by function, so that nothing inline of the standard library is compiled for it.
+// multiply_codes() with AVX-512: sixteen codes become sixteen terms, one for each partial sum. The
+// instruction set is named function by function, so that nothing inline of the standard library is compiled
+// for it.
 #include "runtime/exact/coded_products.h"
 
 #if defined(__x86_64__)
@@ -14,7 +15,8 @@ namespace crumb::runtime::exact {
 namespace {
 
 constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
-// Where the next rows' codes are fetched from meanwhile: the same terms of the next rows, or of long rows the terms behind.
+// Where the next rows' codes are fetched from meanwhile: the same terms of the next rows, or of long rows the
+// terms behind.
 constexpr std::size_t kNear = std::size_t{16} << 10, kAhead = std::size_t{2} << 10;
 constexpr std::size_t kBuffer = 32;  // of the last codes, where 16 bytes may not be read
 
@@ -124,7 +126,7 @@ struct Bytes {
 
   __m512 offset;
 
-  CRUMB_INLINE explicit Bytes(const CodedRows& w) : offset(_mm512_set1_ps(byte_values(w.values).offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedRows& w) : offset(_mm512_set1_ps(w.bytes.offset)) {}
   CRUMB_INLINE Block block(const CodedRows& w, std::size_t index) const {
     return {_mm512_set1_ps(w.scales[index]),
             Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_set1_ps(w.zeros[index])};
@@ -236,7 +238,7 @@ void multiply_codes_avx512(const Products& p, const CodedRows& w) {
     case 6: return some_rows<Narrow<6>, 2>(p, w);
     default: break;
   }
-  if (byte_values(w.values).is_signed) return bytes<true>(p, w);
+  if (w.bytes.is_signed) return bytes<true>(p, w);
   bytes<false>(p, w);
 }
 

@@ -22,12 +22,7 @@ void multiply_tiles_ref(const Products& p, const CodedTiles& w) {
       const float value = w.values[tile_code_ref(tiles + k / kTileCols * tile_bytes(w.bits), w.bits,
                                                  n % kTileRows, k % kTileCols)];
       const float zero = w.zeros ? w.zeros[slot] : 0.0F;
-      if (w.adds_zeros) {
-        const float scaled = value * w.scales[slot];
-        row[k] = scaled + zero;
-      } else {
-        row[k] = (value - zero) * w.scales[slot];
-      }
+      row[k] = coded_value(value, w.scales[slot], zero, w.adds_zeros);
     }
     for (std::size_t m = 0; m < p.rows; ++m)
       p.y[m * p.y_row + n * p.y_column] = dot_ref(p.x + m * p.x_stride, row.data(), p.terms);

@@ -1,10 +1,11 @@
-// The products of coded_products.h where codes lie in tiles (formats/number/tiles.h): a vector has the codes of sixteen
-// outputs, each of whose partial sums is a lane of its own.
+// The products of coded_products.h where codes lie in tiles (formats/number/tiles.h): a vector has the codes
+// of sixteen outputs, each of whose partial sums is a lane of its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/exact/coded_products.h"
 #include "runtime/exact/products.h"
 
 namespace crumb::runtime::exact {
@@ -15,14 +16,28 @@ struct CodedTiles {
   std::size_t row_bytes = 0;            ///< of a row of tiles
   int bits = 0;
   const float* values = nullptr;  ///< by code, 2^bits of them
+  ByteValues bytes = {};          ///< byte_values(values), of eight bits
   std::size_t block = 0;          ///< terms that share a scale: a multiple of 32, or at least `terms`
   const float* scales = nullptr;  ///< [rows of tiles, blocks in a row, 16]
   const float* zeros = nullptr;   ///< the same; null where all are 0
   bool adds_zeros = false;        ///< they are minima
 };
 
-/// products.y, on one thread. Preconditions: takes_codes, 1 <= products.rows <= kFewRows. What products says of w does not
-/// count.
+/// Three rows of x as two and one: kernels take one, two or four.
+struct TwoAndOne {
+  Products two, one;
+};
+inline TwoAndOne two_and_one(const Products& three) {
+  TwoAndOne made{three, three};
+  made.two.rows = 2;
+  made.one.rows = 1;
+  made.one.x += 2 * three.x_stride;
+  made.one.y += 2 * three.y_row;
+  return made;
+}
+
+/// products.y, on one thread. Preconditions: takes_codes, 1 <= products.rows <= kFewRows. What products says
+/// of w does not count.
 void multiply_tiles(const Products& products, const CodedTiles& w);
 
 /// By the definition; kept for ever. It takes codes of one to eight bits.

@@ -1,6 +1,6 @@
-// multiply_tiles() with AVX2: half of a tile's sixteen outputs at a time. The instruction set is named function by function,
-// so that nothing inline of the standard library is compiled for it.
-#include "runtime/exact/coded_products.h"
+// multiply_tiles() with AVX2: half of a tile's sixteen outputs at a time. The instruction set is named
+// function by function, so that nothing inline of the standard library is compiled for it.
+#include "formats/number/tiles.h"
 #include "runtime/exact/coded_tiles.h"
 
 #if defined(__x86_64__)
@@ -12,9 +12,10 @@
 namespace crumb::runtime::exact {
 namespace {
 
-constexpr std::size_t kRows = 16, kHalf = 8, kCols = 32, kLine = 64;
+constexpr std::size_t kRows = kTileRows, kHalf = kRows / 2, kCols = kTileCols, kLine = kTileLine;
 
-/// Half of the line of a field of so many bits that has a column, shifted so that its field comes to bit `to`.
+/// Half of the line of a field of so many bits that has a column, shifted so that its field comes to bit
+/// `to`.
 CRUMB_INLINE __m256i field(const std::uint8_t* lines, int width, std::size_t column, int to) {
   const std::size_t in_line = 32 / static_cast<std::size_t>(width);
   const std::size_t of_line = column % in_line;
@@ -29,9 +30,9 @@ struct Narrow {
   static constexpr std::size_t kTile = kLine * Bits;
   __m256 low, high;  ///< of codes below 8, and of the others
 
-  CRUMB_INLINE explicit Narrow(const float* values) {
+  CRUMB_INLINE explicit Narrow(const CodedTiles& w) {
     alignas(32) float all[2 * kHalf];
-    for (int i = 0; i < 16; ++i) all[i] = values[i & ((1 << Bits) - 1)];
+    for (int i = 0; i < 16; ++i) all[i] = w.values[i & ((1 << Bits) - 1)];
     low = _mm256_load_ps(all);
     high = _mm256_load_ps(all + kHalf);
   }
@@ -53,7 +54,7 @@ struct Bytes {
   static constexpr std::size_t kTile = kLine * 8;
   __m256 offset;
 
-  CRUMB_INLINE explicit Bytes(const float* values) : offset(_mm256_set1_ps(byte_values(values).offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedTiles& w) : offset(_mm256_set1_ps(w.bytes.offset)) {}
   CRUMB_INLINE __m256 values(const std::uint8_t* tile, std::size_t column) const {
     const __m256i line = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile + column / 4 * kLine));
     const __m256i top = _mm256_slli_epi32(line, static_cast<int>(24 - 8 * (column % 4)));
@@ -119,7 +120,7 @@ CRUMB_AVX2 void all_sums(const Products& p, const CodedTiles& w, const Codes& co
 
 template <class Codes, std::size_t M>
 CRUMB_AVX2 void all_rows(const Products& p, const CodedTiles& w) {
-  const Codes codes(w.values);
+  const Codes codes(w);
   alignas(32) float made[M][kPartialSums][kRows];
   for (std::size_t n = 0; n < p.columns; n += kRows) {
     const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
@@ -140,13 +141,9 @@ void some_rows(const Products& p, const CodedTiles& w) {
   if (p.rows == 1) return all_rows<Codes, 1>(p, w);
   if (p.rows == 2) return all_rows<Codes, 2>(p, w);
   if (p.rows == 4) return all_rows<Codes, 4>(p, w);
-  Products two = p, one = p;
-  two.rows = 2;
-  one.rows = 1;
-  one.x += 2 * p.x_stride;
-  one.y += 2 * p.y_row;
-  all_rows<Codes, 2>(two, w);
-  all_rows<Codes, 1>(one, w);
+  const TwoAndOne parts = two_and_one(p);
+  all_rows<Codes, 2>(parts.two, w);
+  all_rows<Codes, 1>(parts.one, w);
 }
 
 }  // namespace
@@ -161,7 +158,7 @@ void multiply_tiles_avx2(const Products& p, const CodedTiles& w) {
     case 4: return some_rows<Narrow<4>>(p, w);
     default: break;
   }
-  if (byte_values(w.values).is_signed) return some_rows<Bytes<true>>(p, w);
+  if (w.bytes.is_signed) return some_rows<Bytes<true>>(p, w);
   some_rows<Bytes<false>>(p, w);
 }
 

@@ -1,6 +1,6 @@
-// multiply_tiles() with AVX-512. The instruction set is named function by function, so that nothing inline of the standard
-// library is compiled for it.
-#include "runtime/exact/coded_products.h"
+// multiply_tiles() with AVX-512. The instruction set is named function by function, so that nothing inline of
+// the standard library is compiled for it.
+#include "formats/number/tiles.h"
 #include "runtime/exact/coded_tiles.h"
 
 #if defined(__x86_64__)
@@ -12,7 +12,7 @@
 namespace crumb::runtime::exact {
 namespace {
 
-constexpr std::size_t kRows = 16, kCols = 32, kLine = 64;
+constexpr std::size_t kRows = kTileRows, kCols = kTileCols, kLine = kTileLine;
 constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
 
 /// The line of a field of so many bits that has a column, shifted so that its field comes to bit `to`.
@@ -42,10 +42,10 @@ struct Narrow {
   static constexpr int kParts = Bits <= 4 ? 1 : 1 << (Bits - 4);
   __m512 table[kParts];
 
-  CRUMB_INLINE explicit Narrow(const float* values) {
+  CRUMB_INLINE explicit Narrow(const CodedTiles& w) {
     alignas(
         64) float all[16 * kParts];  // narrow ones again and again: the bits above a code are of other codes
-    for (int i = 0; i < 16 * kParts; ++i) all[i] = values[i & ((1 << Bits) - 1)];
+    for (int i = 0; i < 16 * kParts; ++i) all[i] = w.values[i & ((1 << Bits) - 1)];
     for (int i = 0; i < kParts; ++i) table[i] = _mm512_load_ps(all + 16 * i);
   }
   CRUMB_INLINE __m512 values(const std::uint8_t* tile, std::size_t column) const {
@@ -68,7 +68,7 @@ template <bool Signed>
 struct Bytes {
   __m512 offset;
 
-  CRUMB_INLINE explicit Bytes(const float* values) : offset(_mm512_set1_ps(byte_values(values).offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedTiles& w) : offset(_mm512_set1_ps(w.bytes.offset)) {}
   CRUMB_INLINE __m512 values(const std::uint8_t* tile, std::size_t column) const {
     const __m512i line = _mm512_loadu_si512(tile + column / 4 * kLine);
     const __m512i top = _mm512_maskz_slli_epi32(kAll, line, static_cast<unsigned>(24 - 8 * (column % 4)));
@@ -144,7 +144,7 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
 template <class Codes, Zeros Kind, std::size_t M>
 CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
   constexpr std::size_t kSums = kPartialSums / M;
-  const Codes codes(w.values);
+  const Codes codes(w);
   alignas(64) float made[M][kPartialSums][kRows];
   for (std::size_t n = 0; n < p.columns; n += kRows) {
     for (std::size_t first = 0; first < kPartialSums; first += kSums)
@@ -167,13 +167,9 @@ void some_rows(const Products& p, const CodedTiles& w) {
   if (p.rows == 1) return all_rows<Codes, Kind, 1>(p, w);
   if (p.rows == 2) return all_rows<Codes, Kind, 2>(p, w);
   if (p.rows == 4) return all_rows<Codes, Kind, 4>(p, w);
-  Products two = p, one = p;
-  two.rows = 2;
-  one.rows = 1;
-  one.x += 2 * p.x_stride;
-  one.y += 2 * p.y_row;
-  all_rows<Codes, Kind, 2>(two, w);
-  all_rows<Codes, Kind, 1>(one, w);
+  const TwoAndOne parts = two_and_one(p);
+  all_rows<Codes, Kind, 2>(parts.two, w);
+  all_rows<Codes, Kind, 1>(parts.one, w);
 }
 
 template <class Codes>
@@ -196,7 +192,7 @@ void multiply_tiles_avx512(const Products& p, const CodedTiles& w) {
     case 6: return by_zeros<Narrow<6>>(p, w);
     default: break;
   }
-  if (byte_values(w.values).is_signed) return by_zeros<Bytes<true>>(p, w);
+  if (w.bytes.is_signed) return by_zeros<Bytes<true>>(p, w);
   by_zeros<Bytes<false>>(p, w);
 }
 

@@ -174,8 +174,8 @@ struct AttentionInputs {
   }
 };
 
-/// Appends the keys and values to the session's cache, unless an earlier node has, and sets `a` to read all of them. The result keeps
-/// what `a` points to alive.
+/// Appends the keys and values to the session's cache, unless an earlier node has, and sets `a` to read all
+/// of them. The result keeps what `a` points to alive.
 std::array<CachedRows::Reading, 2> take_from_cache(const Call& call, KeyCache& cache, const Heads& k,
                                                    const Heads& v, Attention& a) {
   try {

@@ -17,7 +17,8 @@ constexpr std::size_t kFewRows = 8;
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
 constexpr std::size_t kTile = 12;                         // whole tiles of every kernel
 
-/// Returns the rows of matrices that are stored so, [..., outputs, terms], while the node takes the transpose.
+/// Returns the rows of matrices that are stored so, [..., outputs, terms], while the node takes the
+/// transpose.
 std::optional<graph::Tensor> stored_rows(const graph::Tensor& matrices, MatrixOrder order) {
   if (order == MatrixOrder::kOutputsTerms || matrices.rank() < 2) return std::nullopt;
   Ints perm(matrices.shape().size());

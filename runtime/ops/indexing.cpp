@@ -28,8 +28,8 @@ Ints gathered_shape(const Ints& x, std::size_t axis, const Ints& indices) {
   return shape;
 }
 
-/// Rows of a table that stays packed: each is decoded when it is asked for. decode(first, out) fills `out` with
-/// the table's elements from `first` on.
+/// Rows of a table that stays packed: each is decoded when it is asked for. decode(first, out) fills `out`
+/// with the table's elements from `first` on.
 template <class Decode>
 Kernel gather_packed(const Ints& table, Decode decode) {
   return [table, decode = std::move(decode)](Call& call) {

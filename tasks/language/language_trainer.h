@@ -73,7 +73,8 @@ struct LanguageSamples {
   std::int64_t length = 512;          ///< tokens of a sequence, the first one included
 };
 
-/// The network in codes that training begins with, in place of the one in floats, from which it then only learns.
+/// The network in codes that training begins with, in place of the one in floats, from which it then only
+/// learns.
 struct LanguageStart {
   std::optional<graph::Graph> network;
   std::string by;  ///< the stages that made it, for states and reports; empty: none did
@@ -83,7 +84,8 @@ struct LanguageStart {
 struct Supervision {
   LanguageLoss loss = LanguageLoss::kDivergence;
   TeacherFile teacher = {};
-  /// False: the request's network is the recovery's base, or has drawn weights: there is nothing to learn from.
+  /// False: the request's network is the recovery's base, or has drawn weights: there is nothing to learn
+  /// from.
   bool has_floats = true;
   double temperature = 1;  ///< of both networks' logits, of kDivergence
 };

@@ -1,4 +1,5 @@
-// The loops over A2Q's rows (a norm, sums, codes toward zero and gradients) against their definitions, by every variant.
+// The loops over A2Q's rows (a norm, sums, codes toward zero and gradients) against their definitions, by
+// every variant.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -25,9 +25,10 @@ namespace crumb::tasks {
 class KeptTeacher {
  public:
   /// Opens the predictions for the sequences `wanted`, in ascending order. Where there is no file at
-  /// request.supervision.teacher.file, `network` makes it, atomically, and `done` is called after each sequence. Throws
-  /// Error on a damaged file. Throws usage Error on a file of another text, length, temperature or
-  /// vocabulary, or without one of the sequences, and where there is no file and `network` is null.
+  /// request.supervision.teacher.file, `network` makes it, atomically, and `done` is called after each
+  /// sequence. Throws Error on a damaged file. Throws usage Error on a file of another text, length,
+  /// temperature or vocabulary, or without one of the sequences, and where there is no file and `network` is
+  /// null.
   KeptTeacher(const LanguageRequest& request, const Sequences& sequences,
               const std::vector<std::int64_t>& wanted, const FloatDecoder* network,
               const std::function<void(std::int64_t, std::int64_t)>& done);

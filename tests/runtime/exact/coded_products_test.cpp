@@ -1,5 +1,5 @@
-// Products with matrices in codes: every kernel has the bits of the definition, over widths of codes, kinds of scales, odd
-// sizes and strides, and reads and writes nothing else.
+// Products with matrices in codes: every kernel has the bits of the definition, over widths of codes, kinds
+// of scales, odd sizes and strides, and reads and writes nothing else.
 #include "runtime/exact/coded_products.h"
 
 #include <doctest/doctest.h>
@@ -79,6 +79,7 @@ struct DrawnCodes {
     w.codes = codes.get();
     w.bits = bits;
     w.values = values.data();
+    if (bits == 8) w.bytes = byte_values(values.data());
     w.block = block;
     w.scales = scales.data();
     w.zeros = zeros > 0 ? zero_points.data() : nullptr;
