@@ -106,9 +106,7 @@ void RowDecoder::decode_slots(uint64_t first, uint64_t step, std::span<float> ou
   if (step == 1 && format == ScaleFormat::kF16) {
     widen_to_float(DType::kF16, view_.scales, first, out);
   } else if (scale_format_row(format).bytes == 1) {
-    const std::byte* const from = view_.scales.data() + first;
-    for (uint64_t i = 0; i < out.size(); ++i)
-      out[i] = decode_scale(format, std::to_integer<uint32_t>(from[i * step]));
+    decode_scale_bytes(format, view_.scales.data() + first, step, out);
   } else {
     for (uint64_t i = 0; i < out.size(); ++i)
       out[i] = decode_scale(format, load_pattern(view_.scales, first + i * step, format));
@@ -124,18 +122,36 @@ void RowDecoder::decode_slots(uint64_t first, uint64_t step, std::span<float> ou
 }
 
 float RowDecoder::zero_point(uint64_t block) const {
+  float zero = 0;
+  zero_points_of_slots(view_.layout.slot(block), {&zero, 1});
+  return zero;
+}
+
+void RowDecoder::zero_points(uint64_t first, std::span<float> out) const {
+  if (!view_.layout.slots_in_tiles) return zero_points_of_slots(view_.layout.slot(first), out);
+  for (uint64_t i = 0; i < out.size(); ++i) out[i] = zero_point(first + i);
+}
+
+void RowDecoder::zero_points_of_slots(uint64_t first, std::span<float> out) const {
   const Encoding& encoding = view_.encoding;
-  if (encoding.zero == ZeroPoint::kNone) return 0.0F;
-  const uint64_t slot = view_.layout.slot(block);
-  if (encoding.zero != ZeroPoint::kInteger) {
+  if (encoding.zero == ZeroPoint::kNone) {
+    std::ranges::fill(out, 0.0F);
+  } else if (encoding.zero != ZeroPoint::kInteger) {
     const ScaleFormat format = zero_point_format(encoding.scale);
-    return decode_scale(format, load_pattern(view_.zeros, slot, format));
+    for (uint64_t i = 0; i < out.size(); ++i)
+      out[i] = decode_scale(format, load_pattern(view_.zeros, first + i, format));
+  } else {
+    const uint64_t before = first / view_.layout.slots_each;
+    const auto* const from =
+        reinterpret_cast<const uint8_t*>(view_.zeros.data()) + before * view_.layout.zeros_each;
+    const uint64_t own = first - before * view_.layout.slots_each;
+    std::array<uint8_t, 256> patterns;
+    for (uint64_t i = 0; i < out.size(); i += patterns.size()) {
+      const std::span<float> some = out.subspan(i, std::min<uint64_t>(patterns.size(), out.size() - i));
+      unpack_codes(from, encoding.number->bits, own + i, std::span(patterns).first(some.size()));
+      for (uint64_t j = 0; j < some.size(); ++j) some[j] = grid_.values[patterns[j]];
+    }
   }
-  const uint64_t before = view_.layout.matrix_of_block(block);
-  uint8_t pattern = 0;
-  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()) + before * view_.layout.zeros_each,
-               encoding.number->bits, slot - before * view_.layout.slots_each, {&pattern, 1});
-  return grid_.values[pattern];
 }
 
 void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const {

@@ -101,6 +101,9 @@ class RowDecoder {
   void scales(uint64_t first, std::span<float> out) const;
   /// scale() of the block of each slot [first, first + out.size()), which are slots of one matrix.
   void scales_of_slots(uint64_t first, std::span<float> out) const;
+  /// The same of zero_point(), with the conditions of scales() and of scales_of_slots().
+  void zero_points(uint64_t first, std::span<float> out) const;
+  void zero_points_of_slots(uint64_t first, std::span<float> out) const;
 
   /// Writes the bit patterns of columns [first, first + codes.size()) of a row.
   void codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/processor.h"
+
 namespace crumb {
 namespace {
 
@@ -115,7 +117,11 @@ void unpack_codes(const uint8_t* in, int bits, uint64_t first, std::span<uint8_t
   unpack_codes_ref(in, bits, first, codes.first(lead));
   const uint64_t start = (first + lead) / 8 * static_cast<uint64_t>(bits);
   const uint64_t eights = (codes.size() - lead) / 8;
-  if (eights > 0) kUnpackEights[bits](in + start, eights, codes.data() + lead);
+  const uint64_t fast =
+      bits < 8 && may_use(Isa::kAvx2) ? unpack_eights_avx2(in + start, bits, eights, codes.data() + lead) : 0;
+  if (eights > fast)
+    kUnpackEights[bits](in + start + fast * static_cast<uint64_t>(bits), eights - fast,
+                        codes.data() + lead + fast * 8);
   const uint64_t done = lead + eights * 8;
   unpack_codes_ref(in, bits, first + done, codes.subspan(done));
 }

@@ -80,4 +80,40 @@ uint32_t encode_float(ScaleFormat format, float value) {
   return (pattern & ~sign) > largest ? largest | (pattern & sign) : pattern;
 }
 
+namespace {
+
+// The values of patterns without a branch, so that compilers make vectors of loops over them.
+
+inline float e8m0_value(uint32_t pattern) {
+  const uint32_t bits = pattern == 0 ? 0x00400000U : pattern << 23;
+  return std::bit_cast<float>(pattern == kE8M0Zero ? 0U : bits);
+}
+
+/// The significand times a power of two, both exact; the power is NaN where the value is.
+inline float e4m3_value(uint32_t pattern) {
+  constexpr auto kNaN = std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  const uint32_t magnitude = pattern & 0x7F, is_normal = magnitude < 8 ? 0U : 1U;
+  const uint32_t significand = (magnitude & 7) | is_normal << 3, exponent = (magnitude >> 3) - is_normal;
+  const uint32_t power = magnitude == 0x7F ? kNaN : (exponent + 118) << 23;
+  const uint32_t sign = magnitude == 0x7F ? 0U : (pattern & 0x80) << 24;
+  const float size = static_cast<float>(static_cast<int32_t>(significand)) * std::bit_cast<float>(power);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(size) | sign);
+}
+
+template <float (*kValue)(uint32_t)>
+void decode_bytes(const std::byte* bytes, uint64_t step, std::span<float> out) {
+  if (step == 1) {
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] = kValue(std::to_integer<uint32_t>(bytes[i]));
+  } else {
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] = kValue(std::to_integer<uint32_t>(bytes[i * step]));
+  }
+}
+
+}  // namespace
+
+void decode_scale_bytes(ScaleFormat format, const std::byte* bytes, uint64_t step, std::span<float> out) {
+  if (format == ScaleFormat::kE8M0) return decode_bytes<e8m0_value>(bytes, step, out);
+  decode_bytes<e4m3_value>(bytes, step, out);
+}
+
 }  // namespace crumb

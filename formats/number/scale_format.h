@@ -11,7 +11,9 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "formats/half.h"
@@ -61,6 +63,9 @@ inline float decode_scale(ScaleFormat format, uint32_t pattern) {
   }
   return kE4M3Values[pattern & 0xFF];
 }
+
+/// decode_scale() of bytes[i * step] for each out[i], of a format of one byte.
+void decode_scale_bytes(ScaleFormat format, const std::byte* bytes, uint64_t step, std::span<float> out);
 
 /// A float zero point is kept in f16 or bf16 beside scales of that format, in f32 otherwise.
 inline ScaleFormat zero_point_format(ScaleFormat scale) {

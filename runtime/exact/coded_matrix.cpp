@@ -7,6 +7,7 @@
 #include "base/threads/parallel.h"
 #include "runtime/exact/coded_products.h"
 #include "runtime/exact/coded_tiles.h"
+#include "runtime/exact/tile_scales.h"
 #include "runtime/scratch.h"
 
 namespace crumb::runtime::exact {
@@ -17,8 +18,9 @@ constexpr std::size_t kRowsAtOnce = 16;                   // whose scales are de
 
 /// Whether blocks of so many columns are whole vectors of codes.
 bool fits(const Encoding& encoding, std::size_t columns) {
+  const std::size_t block = encoding.block_cols;
   const std::size_t step = encoding.codes == CodeLayout::kTiles ? kTileCols : kPartialSums;
-  return encoding.block_cols >= columns || encoding.block_cols % step == 0;
+  return block >= columns || block % step == 0 || block == kPartialSums;
 }
 
 }  // namespace
@@ -75,8 +77,7 @@ void CodedMatrix::multiply_rows(const Products& products, std::size_t first, int
       for (std::size_t i = 0; i < some.columns; ++i) {
         const std::uint64_t block = layout.first_block(first + n + i);
         decoder_.scales(block, {scales + i * blocks, blocks});
-        for (std::size_t b = 0; has_zeros && b < blocks; ++b)
-          zeros[i * blocks + b] = decoder_.zero_point(block + b);
+        if (has_zeros) decoder_.zero_points(block, {zeros + i * blocks, blocks});
       }
       part.codes = codes + (first + n) * layout.row_bytes;
       multiply_codes(some, part);
@@ -101,9 +102,8 @@ void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, in
       kSmallWork / std::max<std::size_t>(products.rows * products.terms * kTileRows, 1) + 1;
   parallel_for(rows_of_tiles, piece, threads, [&](std::size_t begin, std::size_t end) {
     thread_local Scratch scratch;
-    float* const scales = scratch.of((2 * kTileRows + 1) * blocks);
+    float* const scales = scratch.of(2 * kTileRows * blocks);
     float* const zeros = scales + kTileRows * blocks;
-    float* const of_row = zeros + kTileRows * blocks;
     CodedTiles part = w;
     part.scales = scales;
     part.zeros = has_zeros ? zeros : nullptr;
@@ -112,18 +112,7 @@ void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, in
       Products some = products;
       some.columns = std::min<std::size_t>(kTileRows, products.columns - n);
       some.y += n * products.y_column;
-      const std::uint64_t begin_block = layout.first_block(first + n);
-      if (layout.slots_in_tiles)
-        decoder_.scales_of_slots(layout.slot(begin_block), {scales, kTileRows * blocks});
-      for (std::size_t i = 0; i < kTileRows; ++i) {  // rows that are not there: as the last one
-        const std::uint64_t block = layout.first_block(first + n + std::min(i, some.columns - 1));
-        if (!layout.slots_in_tiles) {
-          decoder_.scales(block, {of_row, blocks});
-          for (std::size_t b = 0; b < blocks; ++b) scales[b * kTileRows + i] = of_row[b];
-        }
-        for (std::size_t b = 0; has_zeros && b < blocks; ++b)
-          zeros[b * kTileRows + i] = decoder_.zero_point(block + b);
-      }
+      scales_of_tile(view, decoder_, first + n, some.columns, scales, has_zeros ? zeros : nullptr);
       part.codes = codes + layout.tile_row(first + n) * layout.row_bytes;
       exact::multiply_tiles(some, part);
     }

@@ -17,7 +17,7 @@ struct CodedTiles {
   int bits = 0;
   const float* values = nullptr;  ///< by code, 2^bits of them
   ByteValues bytes = {};          ///< byte_values(values), of eight bits
-  std::size_t block = 0;          ///< terms that share a scale: a multiple of 32, or at least `terms`
+  std::size_t block = 0;          ///< terms that share a scale: 16, a multiple of 32, or at least `terms`
   const float* scales = nullptr;  ///< [rows of tiles, blocks in a row, 16]
   const float* zeros = nullptr;   ///< the same; null where all are 0
   bool adds_zeros = false;        ///< they are minima

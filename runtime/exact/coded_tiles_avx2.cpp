@@ -81,10 +81,14 @@ CRUMB_AVX2 void partial_sums(const Products& p, const CodedTiles& w, const Codes
   __m256 sums[M][Sums];
   for (auto& of_row : sums)
     for (__m256& sum : of_row) sum = _mm256_setzero_ps();
-  for (std::size_t b = 0, k = 0; b < blocks; ++b, scales += kRows) {
-    const __m256 scale = _mm256_loadu_ps(scales);
-    const float* const zero = zeros ? zeros + b * kRows : nullptr;
-    const std::size_t end = p.terms - k < w.block ? p.terms : k + w.block;
+  const bool are_halves = w.block == kCols / 2 && w.block < p.terms;  // of tiles; else blocks are whole ones
+  const std::size_t length = are_halves ? kCols : w.block;
+  for (std::size_t b = 0, k = 0; b < blocks; b += are_halves ? 2 : 1) {
+    const std::size_t second = are_halves && b + 1 < blocks ? b + 1 : b;
+    const __m256 scale[2] = {_mm256_loadu_ps(scales + b * kRows), _mm256_loadu_ps(scales + second * kRows)};
+    const float* const zero[2] = {zeros ? zeros + b * kRows : nullptr,
+                                  zeros ? zeros + second * kRows : nullptr};
+    const std::size_t end = p.terms - k < length ? p.terms : k + length;
     for (; k < end; k += kCols, tile += Codes::kTile) {
       if (First == 0 && half == 0) {
         for (std::size_t line = 0; line < Codes::kTile; line += kLine)
@@ -97,7 +101,7 @@ CRUMB_AVX2 void partial_sums(const Products& p, const CodedTiles& w, const Codes
         for (std::size_t i = 0; i < Sums; ++i) {
           const std::size_t column = part * kPartialSums + First + i;
           if (!is_whole && k + column >= end) continue;
-          const __m256 values = scaled(codes.values(tile, column), scale, zero, w.adds_zeros);
+          const __m256 values = scaled(codes.values(tile, column), scale[part], zero[part], w.adds_zeros);
           for (std::size_t m = 0; m < M; ++m)
             sums[m][i] =
                 _mm256_fmadd_ps(_mm256_broadcast_ss(p.x + m * p.x_stride + k + column), values, sums[m][i]);

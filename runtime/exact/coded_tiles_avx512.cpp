@@ -89,8 +89,9 @@ CRUMB_INLINE __m512 scaled(__m512 values, __m512 scale, __m512 zero) {
   return Kind == Zeros::kAdded ? _mm512_add_ps(product, zero) : product;
 }
 
-/// Partial sums [First, First + Sums) of sixteen outputs, over all terms, to sums[m][i], for M rows of x.
-template <class Codes, Zeros Kind, std::size_t M, std::size_t Sums>
+/// Partial sums [first, first + Sums) of sixteen outputs, over all terms, to made[m][first + i], for M rows of
+/// x. kHalves: blocks are half tiles; else whole ones.
+template <class Codes, Zeros Kind, std::size_t M, std::size_t Sums, bool kHalves>
 CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
                                std::size_t first, float (*made)[kPartialSums][kRows]) {
   const std::size_t blocks = (p.terms + w.block - 1) / w.block;
@@ -100,10 +101,16 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
   __m512 sums[M][Sums];
   for (auto& of_row : sums)
     for (__m512& sum : of_row) sum = _mm512_setzero_ps();
-  for (std::size_t b = 0, k = 0; b < blocks; ++b, scales += kRows) {
-    const __m512 scale = _mm512_loadu_ps(scales);
-    const __m512 zero = Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_loadu_ps(zeros + b * kRows);
-    const std::size_t end = p.terms - k < w.block ? p.terms : k + w.block;
+  constexpr std::size_t kStep = kHalves ? 2 : 1;  // blocks of a tile
+  const std::size_t length = kHalves ? kCols : w.block;
+  for (std::size_t b = 0, k = 0; b < blocks; b += kStep) {
+    __m512 scale[2], zero[2];
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::size_t of_half = kHalves && b + half < blocks ? b + half : b;
+      scale[half] = _mm512_loadu_ps(scales + of_half * kRows);
+      zero[half] = Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_loadu_ps(zeros + of_half * kRows);
+    }
+    const std::size_t end = p.terms - k < length ? p.terms : k + length;
     for (; k + kCols <= end; k += kCols, tile += Codes::kTile) {
       _mm_prefetch(reinterpret_cast<const char*>(tile + 1024), _MM_HINT_T0);
       if constexpr (Codes::kTile > kLine)
@@ -117,7 +124,7 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
 #pragma GCC unroll 16
         for (std::size_t i = 0; i < Sums; ++i) {
           const std::size_t column = half * kPartialSums + first + i;
-          const __m512 values = scaled<Kind>(codes.values(tile, column), scale, zero);
+          const __m512 values = scaled<Kind>(codes.values(tile, column), scale[half], zero[half]);
           for (std::size_t m = 0; m < M; ++m)
             sums[m][i] =
                 _mm512_fmadd_ps(_mm512_set1_ps(p.x[m * p.x_stride + k + column]), values, sums[m][i]);
@@ -125,12 +132,13 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
       }
     }
     if (k == end) continue;
+#pragma GCC unroll 2
     for (std::size_t half = 0; half < 2; ++half) {  // the last tile
 #pragma GCC unroll 16
       for (std::size_t i = 0; i < Sums; ++i) {
         const std::size_t column = half * kPartialSums + first + i;
         if (k + column >= end) continue;
-        const __m512 values = scaled<Kind>(codes.values(tile, column), scale, zero);
+        const __m512 values = scaled<Kind>(codes.values(tile, column), scale[half], zero[half]);
         for (std::size_t m = 0; m < M; ++m)
           sums[m][i] = _mm512_fmadd_ps(_mm512_set1_ps(p.x[m * p.x_stride + k + column]), values, sums[m][i]);
       }
@@ -141,14 +149,14 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
     for (std::size_t i = 0; i < Sums; ++i) _mm512_storeu_ps(made[m][first + i], sums[m][i]);
 }
 
-template <class Codes, Zeros Kind, std::size_t M>
+template <class Codes, Zeros Kind, std::size_t M, bool kHalves>
 CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
   constexpr std::size_t kSums = kPartialSums / M;
   const Codes codes(w);
   alignas(64) float made[M][kPartialSums][kRows];
   for (std::size_t n = 0; n < p.columns; n += kRows) {
     for (std::size_t first = 0; first < kPartialSums; first += kSums)
-      partial_sums<Codes, Kind, M, kSums>(p, w, codes, n / kRows, first, made);
+      partial_sums<Codes, Kind, M, kSums, kHalves>(p, w, codes, n / kRows, first, made);
     const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
     for (std::size_t m = 0; m < M; ++m) {
       for (std::size_t half = kPartialSums / 2; half > 0; half /= 2) {  // as fold() does
@@ -161,22 +169,28 @@ CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
   }
 }
 
-template <class Codes, Zeros Kind>
+template <class Codes, Zeros Kind, bool kHalves>
 void some_rows(const Products& p, const CodedTiles& w) {
   static_assert(kFewRows == 4);
-  if (p.rows == 1) return all_rows<Codes, Kind, 1>(p, w);
-  if (p.rows == 2) return all_rows<Codes, Kind, 2>(p, w);
-  if (p.rows == 4) return all_rows<Codes, Kind, 4>(p, w);
+  if (p.rows == 1) return all_rows<Codes, Kind, 1, kHalves>(p, w);
+  if (p.rows == 2) return all_rows<Codes, Kind, 2, kHalves>(p, w);
+  if (p.rows == 4) return all_rows<Codes, Kind, 4, kHalves>(p, w);
   const TwoAndOne parts = two_and_one(p);
-  all_rows<Codes, Kind, 2>(parts.two, w);
-  all_rows<Codes, Kind, 1>(parts.one, w);
+  all_rows<Codes, Kind, 2, kHalves>(parts.two, w);
+  all_rows<Codes, Kind, 1, kHalves>(parts.one, w);
+}
+
+template <class Codes, Zeros Kind>
+void by_block(const Products& p, const CodedTiles& w) {
+  if (w.block == kCols / 2 && w.block < p.terms) return some_rows<Codes, Kind, true>(p, w);
+  some_rows<Codes, Kind, false>(p, w);
 }
 
 template <class Codes>
 void by_zeros(const Products& p, const CodedTiles& w) {
-  if (!w.zeros) return some_rows<Codes, Zeros::kNone>(p, w);
-  if (w.adds_zeros) return some_rows<Codes, Zeros::kAdded>(p, w);
-  some_rows<Codes, Zeros::kSubtracted>(p, w);
+  if (!w.zeros) return by_block<Codes, Zeros::kNone>(p, w);
+  if (w.adds_zeros) return by_block<Codes, Zeros::kAdded>(p, w);
+  by_block<Codes, Zeros::kSubtracted>(p, w);
 }
 
 }  // namespace

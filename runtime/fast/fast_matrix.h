@@ -10,25 +10,24 @@
 // every processor and for any number of threads and rows.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "quant/quantized_tensor.h"
 #include "runtime/exact/products.h"
+#include "runtime/fast/byte_rows.h"
+#include "runtime/fast/level_codes.h"
 #include "runtime/fast/row_sums.h"
-#include "runtime/integer/byte_products.h"
+#include "runtime/fast/tile_sums.h"
 
 namespace crumb::runtime {
 
 class FastMatrix {
  public:
-  /// Returns null unless every value is a 7-bit integer times a power of two times its block's scale, and
-  /// blocks are multiples of four terms of a row. So it is null for float zero points, minima, codebooks,
-  /// wide floats and blocks of other sizes. The result shares the tensor.
+  /// Returns null unless every value is a level of level_codes.h times its block's scale, and blocks are
+  /// multiples of four terms of a row, of at most 65,536. So it is null for float zero points, minima, most
+  /// codebooks, wide floats and blocks of other sizes. The result shares the tensor.
   static std::shared_ptr<const FastMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
   /// y = x * w^T; `products` need not set w. Returns false and does nothing where bytes cannot say a row of
@@ -36,33 +35,30 @@ class FastMatrix {
   bool multiply(const exact::Products& products, int threads) const;
 
  private:
-  explicit FastMatrix(std::shared_ptr<const QuantizedTensor> tensor);
-  struct Panel;
-  struct ByteRows;
-  bool to_bytes(const exact::Products& products, int threads, ByteRows& made) const;
-  /// Takes whole rows of weights in their stored order; for few rows of x.
-  void multiply_rows(const exact::Products& products, ByteRows& x, int threads) const;
-  void scales_of_rows(std::size_t first, std::size_t count, std::span<float> scales) const;
-  std::int32_t zero_level(std::uint64_t block) const {
-    return static_cast<std::int32_t>(decoder_.zero_point(block) / unit_);
-  }
-  const std::int8_t* levels_of_row(std::size_t n, const std::uint8_t* row,
-                                   std::vector<std::uint8_t>& codes) const;
+  FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels);
+  struct Sixteen;
+  struct Rows;
+  /// Takes a few rows of x, and whole rows of weights in their stored order.
+  void multiply_rows(const exact::Products& products, const ByteRows& x, int threads) const;
+  /// Takes a few rows of x, and tiles.
+  void multiply_tiles(const exact::Products& products, const ByteRows& x, int threads) const;
+  /// Takes any number of rows of x: weights are decoded once for many of them.
   void multiply_panels(const exact::Products& products, const ByteRows& x, int threads) const;
-  void decode(std::size_t tile, std::size_t place, Panel& panel) const;
-  void multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first, std::size_t rows,
-                      std::size_t count, Panel& panel) const;
-  /// The bytes of a panel's tile.
-  std::size_t bytes_of_tile() const {
-    return (decoder_.cols() + kTileCols - 1) / kTileCols * kTileCols * kTileRows;
-  }
+
+  void scales_of_rows(std::size_t first, std::size_t count, float* scales) const;
+  TileBlocks blocks_of(std::size_t first, std::size_t rows, Sixteen& memory) const;
+  void decode(std::size_t first, std::size_t rows, std::size_t begin, std::size_t end, Sixteen& memory) const;
+  bool takes_rows() const;
+  void sums_of_row(std::size_t n, const ByteRows& x, const PlaneRows& planes, Rows& memory,
+                   std::int32_t* sums, std::size_t sums_stride) const;
+  std::size_t block() const;
+  /// Columns of weights that are decoded together: whole blocks, and whole tiles.
+  std::size_t part() const;
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
-  LevelTable levels_{};  ///< the level of each code, before zero points
-  float unit_ = 1;       ///< the value of level 1, before scales
+  LevelCodes levels_;
   bool has_zeros_ = false;
-  integer::Way way_;
 };
 
 }  // namespace crumb::runtime

@@ -6,89 +6,72 @@
 
 namespace crumb::runtime {
 
-void levels_of_ref(const LevelTable& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
-  for (std::size_t i = 0; i < count; ++i) levels[i] = by[codes[i]];
+PlaneRows PlaneRows::of(const ByteRows& x, int bits) {
+  PlaneRows made{.bits = bits, .rows = x.rows, .stride = 0, .q = {}};
+  const std::size_t planes = made.planes(), terms = planes * kChunkBytes;
+  made.stride = (x.terms + terms - 1) / terms * terms;
+  made.q.assign(made.rows * made.stride, 0);
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const std::int8_t* const from = x.row(r);
+    std::int8_t* const to = made.q.data() + r * made.stride;
+    for (std::size_t chunk = 0; chunk < x.terms; chunk += terms) {
+      for (std::size_t k = chunk; k < std::min(x.terms, chunk + terms); ++k)
+        to[chunk + (k - chunk) % planes * kChunkBytes + (k - chunk) / planes] = from[k];
+    }
+  }
+  return made;
 }
 
-void block_sums_ref(const std::int8_t* q, const std::int8_t* levels, std::size_t terms, std::size_t block,
-                    std::int32_t* sums) {
-  for (std::size_t begin = 0; begin < terms; begin += block) {
+void lane_sums_ref(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+  const std::size_t planes = x.planes(), terms = planes * kChunkBytes;
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    std::fill_n(lanes + r * lanes_stride, x.chunks() * kChunkLanes, 0);
+    for (std::size_t at = 0; at < w.bytes; ++at) {
+      for (std::size_t p = 0; p < planes; ++p) {
+        const int code = (w.codes[at] >> (p * static_cast<std::size_t>(x.bits))) & ((1 << x.bits) - 1);
+        const int above = w.levels ? w.levels->above[static_cast<std::size_t>(code)] : code;
+        const std::int8_t q =
+            x.q[r * x.stride + at / kChunkBytes * terms + p * kChunkBytes + at % kChunkBytes];
+        lanes[r * lanes_stride + at / 4] += q * above;
+      }
+    }
+  }
+}
+
+void lane_sums(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+  if (may_use_vnni()) return lane_sums_vnni(x, w, lanes, lanes_stride);
+  if (may_use(Isa::kAvx2)) return lane_sums_avx2(x, w, lanes, lanes_stride);
+  lane_sums_ref(x, w, lanes, lanes_stride);
+}
+
+void add_lanes_ref(const std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
+  for (std::size_t b = 0; b < count / each; ++b) {
     std::int32_t sum = 0;
-    for (std::size_t k = begin; k < std::min(terms, begin + block); ++k) sum += q[k] * levels[k];
-    *sums++ = sum;
+    for (std::size_t i = 0; i < each; ++i) sum += lanes[b * each + i];
+    sums[b] = sum;
   }
 }
 
-void to_halves(const std::int8_t* q, std::size_t terms, std::int8_t* halves) {
-  constexpr std::size_t kHalf = kNibbleTerms / 2;
-  for (std::size_t k = 0; k < terms; k += kNibbleTerms) {
-    for (std::size_t i = 0; i < kHalf; ++i) {
-      halves[k + i] = q[k + 2 * i];
-      halves[k + kHalf + i] = q[k + 2 * i + 1];
-    }
-  }
+void add_lanes(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
+  if (may_use(Isa::kAvx2)) return add_lanes_avx2(lanes, count, each, sums);
+  add_lanes_ref(lanes, count, each, sums);
 }
 
-void nibble_sums_ref(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                     std::size_t terms, std::size_t block, std::int32_t* sums) {
-  constexpr std::size_t kHalf = kNibbleTerms / 2;
-  for (std::size_t begin = 0; begin < terms; begin += block) {
-    std::int32_t sum = 0;
-    for (std::size_t k = begin; k < std::min(terms, begin + block); ++k) {
-      const std::size_t in = k % kNibbleTerms;
-      sum += halves[k - in + in / 2 + in % 2 * kHalf] *
-             by[in % 2 == 0 ? packed[k / 2] & 15 : packed[k / 2] >> 4];
-    }
-    *sums++ = sum;
-  }
-}
-
-void nibble_sums(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                 std::size_t terms, std::size_t block, std::int32_t* sums) {
-  if (may_use(Isa::kAvx2)) return nibble_sums_avx2(by, halves, packed, terms, block, sums);
-  nibble_sums_ref(by, halves, packed, terms, block, sums);
-}
-
-void weighted_sums(const std::int32_t* sums, float* scales, std::size_t rows, std::size_t count,
-                   float* made) {
-  for (std::size_t i = 0; i < rows * count; ++i) scales[i] *= static_cast<float>(sums[i]);
-  std::size_t r = 0;
-  for (; r + 4 <= rows; r += 4) {  // side by side: each addition waits for the one before it
-    const float* const at = scales + r * count;
-    float a = 0, b = 0, c = 0, d = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      a += at[i];
-      b += at[count + i];
-      c += at[2 * count + i];
-      d += at[3 * count + i];
-    }
-    made[r] = a;
-    made[r + 1] = b;
-    made[r + 2] = c;
-    made[r + 3] = d;
-  }
-  for (; r < rows; ++r) {
+void weighted_sums_ref(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                       float* made) {
+  for (std::size_t r = 0; r < rows; ++r) {
     made[r] = 0;
-    for (std::size_t i = 0; i < count; ++i) made[r] += scales[r * count + i];
+    for (std::size_t b = 0; b < count; ++b) {
+      const float weighted = static_cast<float>(sums[r * count + b]) * scales[r * count + b];
+      made[r] += weighted;
+    }
   }
 }
 
-void extend_sign(int bits, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
-  const auto sign = static_cast<std::uint8_t>(1U << (bits - 1));
-  for (std::size_t i = 0; i < count; ++i)
-    levels[i] = static_cast<std::int8_t>(static_cast<std::uint8_t>((codes[i] ^ sign) - sign));
-}
-
-void levels_of(const LevelTable& by, int bits, const std::uint8_t* codes, std::size_t count,
-               std::int8_t* levels) {
-  if (bits <= 4 && may_use(Isa::kAvx2)) return levels_of_avx2(by, codes, count, levels);
-  levels_of_ref(by, codes, count, levels);
-}
-
-void block_sums(const std::int8_t* q, const std::int8_t* levels, std::size_t terms, std::size_t block,
-                std::int32_t* sums) {
-  if (may_use(Isa::kAvx2)) return block_sums_avx2(q, levels, terms, block, sums);
-  block_sums_ref(q, levels, terms, block, sums);
+void weighted_sums(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                   float* made) {
+  if (may_use(Isa::kAvx2)) return weighted_sums_avx2(sums, scales, rows, count, made);
+  weighted_sums_ref(sums, scales, rows, count, made);
 }
 
 }  // namespace crumb::runtime

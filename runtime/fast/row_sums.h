@@ -1,51 +1,70 @@
-// The sums over a row's blocks of bytes of activations times levels of weights, both in the order of the row.
-// This is for few rows of x, because it needs no transposed weights.
+// Sums of bytes of activations times levels of weights (level_codes.h), of weights in rows: codes are packed one
+// behind the other, from the least significant bit of a byte on. This is for few rows of x, because it needs no
+// transposed weights.
+//
+// Packed bytes are taken as they lie: of 64 bytes, plane p is what the codes in bits [p * bits, (p + 1) * bits) of
+// each byte make; activations are brought into the same order once. An instruction adds up four bytes, so a sum,
+// here a lane, has 32 / bits neighbouring terms.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include "runtime/fast/byte_rows.h"
+#include "runtime/fast/level_codes.h"
 
 namespace crumb::runtime {
 
-/// The level of each code: its value before zero points, in units that make all levels integers.
-using LevelTable = std::array<std::int8_t, 256>;
+inline constexpr std::size_t kChunkBytes = 64, kChunkLanes = 16;
 
-/// levels[i] = by[codes[i]]; the two may be one memory. Codes are below 2^bits.
-void levels_of(const LevelTable& by, int bits, const std::uint8_t* codes, std::size_t count,
-               std::int8_t* levels);
+/// Rows of activations in the order of planes: of each chunk of 64 packed bytes, its planes, 64 terms each.
+struct PlaneRows {
+  int bits = 8;  ///< of a packed code: 1, 2, 4 or 8
+  std::size_t rows = 0;
+  std::size_t stride = 0;  ///< from row to row
+  std::vector<std::int8_t> q;
 
-/// levels_of() for formats whose levels are the codes, in two's complement of `bits` bits.
-void extend_sign(int bits, const std::uint8_t* codes, std::size_t count, std::int8_t* levels);
+  static PlaneRows of(const ByteRows& x, int bits);
+  std::size_t planes() const { return 8 / static_cast<std::size_t>(bits); }
+  std::size_t terms_of_lane() const { return 4 * planes(); }
+  std::size_t chunks() const { return stride / (planes() * kChunkBytes); }
+};
 
-/// sums[b] = the sum over the terms k of block b of q[k] * levels[k]. Blocks have `block` terms, the last one
-/// what is left. Preconditions: |q| <= 127; a block has at most 65,536 terms, so that sums fit.
-void block_sums(const std::int8_t* q, const std::int8_t* levels, std::size_t terms, std::size_t block,
-                std::int32_t* sums);
+/// A row of weights.
+struct PackedRow {
+  const std::uint8_t* codes = nullptr;
+  std::size_t bytes = 0;               ///< of the row; no others are read
+  const LevelCodes* levels = nullptr;  ///< null where the codes are bytes `above` already
+  std::int32_t widest = 0;             ///< no byte `above` is greater
+};
 
-/// block_sums() of packed codes of four bits, two to a byte, the first in the low half. `halves` is q in
-/// another order: of each 32 terms those of even index, then those of odd index. More preconditions: the
-/// number of terms is a multiple of 32, and block is a multiple of 32, or 16.
-void nibble_sums(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                 std::size_t terms, std::size_t block, std::int32_t* sums);
-inline constexpr std::size_t kNibbleTerms = 32;
-void to_halves(const std::int8_t* q, std::size_t terms, std::int8_t* halves);
+/// Rows of activations that lane_sums() takes together.
+inline constexpr std::size_t kPlaneRows = 4;
 
-/// For each row [0, rows) of sums and scales [rows, count]: the sum of sums[b] * scales[b] in the order of b,
-/// rounded at each step. The products overwrite the scales.
-void weighted_sums(const std::int32_t* sums, float* scales, std::size_t rows, std::size_t count, float* made);
+/// lanes[r * lanes_stride + i] = the sum of q * above over the terms of lane i of row r, for 16 lanes of each
+/// chunk. Preconditions: x.rows <= kPlaneRows; codes of eight bits are bytes `above` or have levels->flip.
+void lane_sums(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride);
 
-/// The references, by the definition.
-void nibble_sums_ref(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                     std::size_t terms, std::size_t block, std::int32_t* sums);
-void levels_of_ref(const LevelTable& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels);
-void block_sums_ref(const std::int8_t* q, const std::int8_t* levels, std::size_t terms, std::size_t block,
-                    std::int32_t* sums);
-/// Precondition: may_use(Isa::kAvx2). Levels have at most four bits.
-void levels_of_avx2(const LevelTable& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels);
-void nibble_sums_avx2(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                      std::size_t terms, std::size_t block, std::int32_t* sums);
-void block_sums_avx2(const std::int8_t* q, const std::int8_t* levels, std::size_t terms, std::size_t block,
-                     std::int32_t* sums);
+/// sums[b] = the sum of lanes [b * each, (b + 1) * each), for b < count / each. It overwrites lanes.
+void add_lanes(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums);
+
+/// For each row [0, rows) of sums and scales [rows, count]: the sum of float(sums[b]) * scales[b] in the order of
+/// b, rounded to float32 at each step.
+void weighted_sums(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                   float* made);
+
+/// By the definition; kept for ever. add_lanes_ref() may write sums to where the lanes begin.
+void lane_sums_ref(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride);
+void add_lanes_ref(const std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums);
+void weighted_sums_ref(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                       float* made);
+/// Precondition: may_use(Isa::kAvx2).
+void lane_sums_avx2(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride);
+void add_lanes_avx2(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums);
+void weighted_sums_avx2(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                        float* made);
+/// Precondition: may_use_vnni().
+void lane_sums_vnni(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride);
 
 }  // namespace crumb::runtime

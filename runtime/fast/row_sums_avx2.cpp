@@ -1,158 +1,219 @@
 // row_sums.h with AVX2.
 //
-// vpmaddubsw wants one side without a sign: it takes |level|, and q with the level's sign. Two products are
-// at most 2 * 128 * 127 = 32,512, which 16 bits hold.
+// vpmaddubsw adds two products in 16 bits, where products of a few planes are added as long as they fit. Of bytes
+// too wide for that 128 is subtracted: magnitudes and q with their signs make at most 2 * 128 * 127 = 32,512, and
+// 128 times the sum of q is added behind. The instruction set is named function by function, so that nothing inline
+// of the standard library is compiled for it.
 #include "runtime/fast/row_sums.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#include <algorithm>
+#include <cstring>
+
 #define CRUMB_AVX2 __attribute__((target("avx2")))
+#define CRUMB_INLINE CRUMB_AVX2 inline __attribute__((always_inline))
 
 namespace crumb::runtime {
 namespace {
 
-constexpr std::size_t kWide = 32;     // terms of an instruction
-constexpr std::size_t kTogether = 8;  // blocks whose sums leave their registers together
+constexpr std::size_t kHalf = kChunkBytes / 2, kLanes = 8;
 
-CRUMB_AVX2 inline __m256i load(const void* from) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+CRUMB_INLINE __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+CRUMB_INLINE void store(void* to, __m256i value) { _mm256_storeu_si256(static_cast<__m256i*>(to), value); }
+
+/// The table of the levels of codes of up to four bits, or the bit in which bytes differ from codes.
+template <int Bits>
+CRUMB_INLINE __m256i table_of(const PackedRow& w) {
+  if constexpr (Bits == 8) return _mm256_set1_epi8(static_cast<char>(w.levels ? *w.levels->flip : 0));
+  return _mm256_broadcastsi128_si256(
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.levels->above.data())));
 }
 
-CRUMB_AVX2 inline __m256i table_of(const LevelTable& by) {
-  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(by.data())));
+/// Plane P of 32 bytes, as bytes `above`.
+template <int Bits, int P>
+CRUMB_INLINE __m256i plane(__m256i bytes, __m256i table) {
+  if constexpr (Bits == 8) return _mm256_xor_si256(bytes, table);
+  const __m256i shifted = P == 0 ? bytes : _mm256_srli_epi32(bytes, Bits * P);
+  return _mm256_shuffle_epi8(table, _mm256_and_si256(shifted, _mm256_set1_epi8((1 << Bits) - 1)));
 }
 
-/// Levels, a byte each.
-struct Bytes {
-  const std::int8_t* levels;
-  CRUMB_AVX2 __m256i at(std::size_t k) const { return load(levels + k); }
-};
+CRUMB_INLINE __m256i pairs_to_sums(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
 
-/// Levels of codes of four bits: sixteen bytes give those of their low halves, then those of their high ones.
-struct Nibbles {
-  __m256i table;
-  const std::uint8_t* packed;
-  CRUMB_AVX2 __m256i at(std::size_t k) const {
-    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed + k / 2));
-    const __m256i halves = _mm256_set_m128i(_mm_srli_epi16(both, 4), both);
-    return _mm256_shuffle_epi8(table, _mm256_and_si256(halves, _mm256_set1_epi8(15)));
+/// Narrow bytes: all planes are added in 16 bits.
+template <int Bits, bool kIsWide, std::size_t M, int P = 0>
+CRUMB_INLINE void add_planes(__m256i bytes, __m256i table, const std::int8_t* q, std::size_t stride,
+                             __m256i (&sums)[M]) {
+  if constexpr (P < 8 / Bits) {
+    const __m256i above = plane<Bits, P>(bytes, table);
+    for (std::size_t m = 0; m < M; ++m) {
+      const __m256i terms = load(q + m * stride + P * kChunkBytes);
+      if constexpr (kIsWide) {
+        const __m256i centred = _mm256_xor_si256(above, _mm256_set1_epi8(-128));
+        const __m256i products =
+            _mm256_maddubs_epi16(_mm256_abs_epi8(centred), _mm256_sign_epi8(terms, centred));
+        const __m256i q_pairs =
+            _mm256_maddubs_epi16(_mm256_set1_epi8(1), terms);  // 128 times it was left out
+        const __m256i left_out = _mm256_madd_epi16(q_pairs, _mm256_set1_epi16(128));
+        sums[m] = _mm256_add_epi32(sums[m], _mm256_add_epi32(pairs_to_sums(products), left_out));
+      } else {
+        sums[m] = _mm256_add_epi16(sums[m], _mm256_maddubs_epi16(above, terms));
+      }
+    }
+    add_planes<Bits, kIsWide, M, P + 1>(bytes, table, q, stride, sums);
   }
-};
-
-template <typename Weights>
-CRUMB_AVX2 inline __m256i part_of(const std::int8_t* q, const Weights& weights, std::size_t k) {
-  const __m256i w = weights.at(k);
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(load(q + k), w));
-  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/// Eight parts of the sum over whole instructions.
-template <typename Weights>
-CRUMB_AVX2 inline __m256i parts_of(const std::int8_t* q, const Weights& weights, std::size_t begin,
-                                   std::size_t terms) {
-  __m256i sum = _mm256_setzero_si256();
-  for (std::size_t k = begin; k < begin + terms; k += kWide)
-    sum = _mm256_add_epi32(sum, part_of(q, weights, k));
-  return sum;
+template <int Bits, bool kIsWide, std::size_t M>
+CRUMB_AVX2 void sums_of(const PlaneRows& x, std::size_t first, const PackedRow& w, std::int32_t* lanes,
+                        std::size_t lanes_stride) {
+  const __m256i table = table_of<Bits>(w);
+  const std::int8_t* q = x.q.data() + first * x.stride;
+  lanes += first * lanes_stride;
+  for (std::size_t at = 0; at < w.bytes; at += kChunkBytes) {
+    alignas(32) std::uint8_t last[kChunkBytes] = {};
+    const std::uint8_t* codes = w.codes + at;
+    if (w.bytes - at < kChunkBytes) {
+      std::memcpy(last, codes, w.bytes - at);
+      codes = last;
+    } else {
+      _mm_prefetch(reinterpret_cast<const char*>(codes + 1024), _MM_HINT_T0);
+    }
+    for (std::size_t half = 0; half < 2; ++half) {
+      __m256i sums[M];
+      for (__m256i& sum : sums) sum = _mm256_setzero_si256();
+      add_planes<Bits, kIsWide, M>(load(codes + half * kHalf), table, q + half * kHalf, x.stride, sums);
+      for (std::size_t m = 0; m < M; ++m)
+        store(lanes + m * lanes_stride + half * kLanes, kIsWide ? sums[m] : pairs_to_sums(sums[m]));
+    }
+    q += 8 / Bits * kChunkBytes;
+    lanes += kChunkLanes;
+  }
 }
 
-CRUMB_AVX2 inline std::int32_t total(__m256i parts) {
-  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(parts), _mm256_extracti128_si256(parts, 1));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-  return _mm_cvtsi128_si32(sum);
+template <int Bits, bool kIsWide>
+void some_rows(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+  static_assert(kPlaneRows == 4);
+  if (x.rows == 4) return sums_of<Bits, kIsWide, 4>(x, 0, w, lanes, lanes_stride);
+  if (x.rows >= 2) sums_of<Bits, kIsWide, 2>(x, 0, w, lanes, lanes_stride);
+  if (x.rows % 2 == 1) sums_of<Bits, kIsWide, 1>(x, x.rows - 1, w, lanes, lanes_stride);
 }
 
-/// Adds up whole blocks, eight at a time, and returns the number of terms done. kOne: one instruction takes a
-/// block.
-template <bool kOne, typename Weights>
-CRUMB_AVX2 inline std::size_t eights_of(const std::int8_t* q, const Weights& weights, std::size_t terms,
-                                        std::size_t block, std::int32_t* sums) {
-  std::size_t at = 0;
-  for (; at + kTogether * block <= terms; at += kTogether * block, sums += kTogether) {
-    __m256i parts[kTogether];
+template <int Bits>
+void by_width(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+  constexpr int kPlanes = 8 / Bits, kMost = 32767 / (2 * 127 * kPlanes);
+  if (w.widest <= kMost) return some_rows<Bits, false>(x, w, lanes, lanes_stride);
+  some_rows<Bits, true>(x, w, lanes, lanes_stride);
+}
+
+/// Sums of neighbouring fours of 32 lanes, or of twos of 16, in their order.
+CRUMB_INLINE __m256i fours(const std::int32_t* lanes) {
+  const __m256i low = _mm256_hadd_epi32(load(lanes), load(lanes + kLanes));
+  const __m256i high = _mm256_hadd_epi32(load(lanes + 2 * kLanes), load(lanes + 3 * kLanes));
+  return _mm256_permutevar8x32_epi32(_mm256_hadd_epi32(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+CRUMB_INLINE __m256i twos(const std::int32_t* lanes) {
+  return _mm256_permute4x64_epi64(_mm256_hadd_epi32(load(lanes), load(lanes + kLanes)), 0xD8);
+}
+
+/// Adds neighbours up, `kEach` at a time; the sums may be where the lanes begin.
+template <std::size_t kEach>
+CRUMB_AVX2 void add_neighbours(const std::int32_t* lanes, std::size_t count, std::int32_t* sums) {
+  std::size_t i = 0;
+  for (; i + kEach * kLanes <= count; i += kEach * kLanes)
+    store(sums + i / kEach, kEach == 4 ? fours(lanes + i) : twos(lanes + i));
+  add_lanes_ref(lanes + i, count - i, kEach, sums + i / kEach);
+}
+
+/// Eight rows of eight floats as eight columns.
+CRUMB_INLINE void transpose(__m256 (&r)[8]) {
+  __m256 t[8];
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  __m256 u[8];
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < 8; i += 4) {
+    u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+    u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+  }
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) {
+    r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+    r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+  }
+}
+
+/// Eight rows.
+CRUMB_AVX2 void weighted_eight(const std::int32_t* sums, const float* scales, std::size_t count,
+                               float* made) {
+  __m256 total = _mm256_setzero_ps();
+  std::size_t b = 0;
+  for (; b + kLanes <= count; b += kLanes) {
+    __m256 rows[kLanes];
 #pragma GCC unroll 8
-    for (std::size_t b = 0; b < kTogether; ++b)
-      parts[b] = kOne ? part_of(q, weights, at + b * kWide) : parts_of(q, weights, at + b * block, block);
-    const __m256i low =
-        _mm256_hadd_epi32(_mm256_hadd_epi32(parts[0], parts[1]), _mm256_hadd_epi32(parts[2], parts[3]));
-    const __m256i high =
-        _mm256_hadd_epi32(_mm256_hadd_epi32(parts[4], parts[5]), _mm256_hadd_epi32(parts[6], parts[7]));
-    const __m256i all = _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20),
-                                         _mm256_permute2x128_si256(low, high, 0x31));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), all);
+    for (std::size_t r = 0; r < kLanes; ++r)
+      rows[r] = _mm256_mul_ps(_mm256_cvtepi32_ps(load(sums + r * count + b)),
+                              _mm256_loadu_ps(scales + r * count + b));
+    transpose(rows);
+#pragma GCC unroll 8
+    for (const __m256& column : rows) total = _mm256_add_ps(total, column);
   }
-  return at;
-}
-
-template <typename Weights>
-CRUMB_AVX2 inline std::size_t sums_of_eights(const std::int8_t* q, const Weights& weights, std::size_t terms,
-                                             std::size_t block, std::int32_t* sums) {
-  return block == kWide ? eights_of<true>(q, weights, terms, block, sums)
-                        : eights_of<false>(q, weights, terms, block, sums);
-}
-
-/// For blocks of sixteen terms: an instruction takes the terms of even index of two blocks, then those of odd
-/// index.
-CRUMB_AVX2 void sums_of_sixteens(const std::int8_t* halves, const Nibbles& weights, std::size_t terms,
-                                 std::int32_t* sums) {
-  for (std::size_t k = 0; k < terms; k += kWide, sums += 2) {
-    const __m256i parts = part_of(halves, weights, k);
-    const __m128i both = _mm_add_epi32(_mm256_castsi256_si128(parts), _mm256_extracti128_si256(parts, 1));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(sums), _mm_hadd_epi32(both, both));
+  _mm256_storeu_ps(made, total);
+  for (std::size_t r = 0; r < kLanes; ++r) {
+    for (std::size_t i = b; i < count; ++i) {
+      const float weighted = static_cast<float>(sums[r * count + i]) * scales[r * count + i];
+      made[r] += weighted;
+    }
   }
 }
 
 }  // namespace
 
-CRUMB_AVX2 void levels_of_avx2(const LevelTable& by, const std::uint8_t* codes, std::size_t count,
-                               std::int8_t* levels) {
-  const __m256i table = table_of(by);
-  std::size_t i = 0;
-  for (; i + kWide <= count; i += kWide)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(levels + i), _mm256_shuffle_epi8(table, load(codes + i)));
-  levels_of_ref(by, codes + i, count - i, levels + i);
-}
-
-CRUMB_AVX2 void block_sums_avx2(const std::int8_t* q, const std::int8_t* levels, std::size_t terms,
-                                std::size_t block, std::int32_t* sums) {
-  const Bytes weights{levels};
-  std::size_t at = block % kWide == 0 ? sums_of_eights(q, weights, terms, block, sums) : 0;
-  for (sums += at / block; at < terms; at += block) {
-    const std::size_t count = std::min(block, terms - at), whole = count / kWide * kWide;
-    std::int32_t rest = 0;
-    for (std::size_t k = at + whole; k < at + count; ++k) rest += q[k] * levels[k];
-    *sums++ = total(parts_of(q, weights, at, whole)) + rest;
+void lane_sums_avx2(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+  switch (x.bits) {
+    case 1: return by_width<1>(x, w, lanes, lanes_stride);
+    case 2: return by_width<2>(x, w, lanes, lanes_stride);
+    case 4: return by_width<4>(x, w, lanes, lanes_stride);
+    default: return by_width<8>(x, w, lanes, lanes_stride);
   }
 }
 
-CRUMB_AVX2 void nibble_sums_avx2(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                                 std::size_t terms, std::size_t block, std::int32_t* sums) {
-  const Nibbles weights{table_of(by), packed};
-  if (block == kNibbleTerms / 2) return sums_of_sixteens(halves, weights, terms, sums);
-  std::size_t at = sums_of_eights(halves, weights, terms, block, sums);
-  for (sums += at / block; at < terms; at += block)
-    *sums++ = total(parts_of(halves, weights, at, std::min(block, terms - at)));
+void add_lanes_avx2(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
+  count = count / each * each;
+  for (; each % 4 == 0 && each > 4; each /= 4, count /= 4) add_neighbours<4>(lanes, count, lanes);
+  for (; each % 2 == 0 && each > 4; each /= 2, count /= 2) add_neighbours<2>(lanes, count, lanes);
+  if (each == 4) return add_neighbours<4>(lanes, count, sums);
+  if (each == 2) return add_neighbours<2>(lanes, count, sums);
+  if (each == 1) return static_cast<void>(std::memcpy(sums, lanes, count * sizeof *lanes));
+  add_lanes_ref(lanes, count, each, sums);
+}
+
+void weighted_sums_avx2(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                        float* made) {
+  std::size_t r = 0;
+  for (; r + kLanes <= rows; r += kLanes)
+    weighted_eight(sums + r * count, scales + r * count, count, made + r);
+  weighted_sums_ref(sums + r * count, scales + r * count, rows - r, count, made + r);
 }
 
 }  // namespace crumb::runtime
 #else
 namespace crumb::runtime {
 
-void levels_of_avx2(const LevelTable& by, const std::uint8_t* codes, std::size_t count, std::int8_t* levels) {
-  levels_of_ref(by, codes, count, levels);
+void lane_sums_avx2(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+  lane_sums_ref(x, w, lanes, lanes_stride);
 }
-
-void block_sums_avx2(const std::int8_t* q, const std::int8_t* levels, std::size_t terms, std::size_t block,
-                     std::int32_t* sums) {
-  block_sums_ref(q, levels, terms, block, sums);
+void add_lanes_avx2(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
+  add_lanes_ref(lanes, count, each, sums);
 }
-
-void nibble_sums_avx2(const LevelTable& by, const std::int8_t* halves, const std::uint8_t* packed,
-                      std::size_t terms, std::size_t block, std::int32_t* sums) {
-  nibble_sums_ref(by, halves, packed, terms, block, sums);
+void weighted_sums_avx2(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
+                        float* made) {
+  weighted_sums_ref(sums, scales, rows, count, made);
 }
 
 }  // namespace crumb::runtime

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -159,6 +160,21 @@ TEST_CASE("scale formats: float zero points keep their sign and saturate") {
       const bool to_zero = found == 0;  // scales never round to 0, zero points may
       if (!to_zero) CHECK(std::fabs(found) == size);
       if (to_zero) CHECK(std::fabs(v) <= crumb::decode_scale(format, 1) / 2);
+    }
+  }
+}
+
+TEST_CASE("scale formats: bytes decode together as one by one, at every distance") {
+  std::array<std::byte, 1024> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  for (const auto format : {crumb::ScaleFormat::kE8M0, crumb::ScaleFormat::kE4M3}) {
+    for (const size_t step : {1, 2, 3, 16}) {
+      std::vector<float> out(bytes.size() / step);
+      crumb::decode_scale_bytes(format, bytes.data(), step, out);
+      for (size_t i = 0; i < out.size(); ++i) {
+        const float expected = crumb::decode_scale(format, static_cast<uint32_t>(i * step % 256));
+        CHECK(std::bit_cast<uint32_t>(out[i]) == std::bit_cast<uint32_t>(expected));
+      }
     }
   }
 }

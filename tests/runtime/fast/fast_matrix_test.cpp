@@ -69,7 +69,13 @@ constexpr Spec kSpecs[] = {{"int8:channel", 1},
                            {"e2m3:channel", 0.125F},
                            {"int7:block=3x12:pad", 1},
                            {"uint1:channel", 1},
-                           {"uint7:group=20:pad", 1}};
+                           {"uint7:group=20:pad", 1},
+                           {"uint8:channel", 1},
+                           {"uint8:group=32:zero=int:pad", 1},
+                           {"int8:channel:zero=int", 1},
+                           {"int2:group=128:pad", 1},
+                           {"int3:group=32:pad", 1},
+                           {"binary:group=64:pad", 1}};
 
 TEST_CASE(
     "fast products: by the definition, bit for bit, within the bound, of rows and tiles, threads and "
@@ -133,7 +139,7 @@ TEST_CASE(
 TEST_CASE("fast products: extremes of both sides do not pass 32 bits") {
   for (const std::size_t terms : {std::size_t{1000}, std::size_t{65536}}) {
     const std::vector<float> w(3 * terms, -1.0F), x(terms, 1.0F);
-    for (const char* spec : {"int8:channel:range=full", "uint7:channel:zero=int"}) {
+    for (const char* spec : {"int8:channel:range=full", "uint7:channel:zero=int", "uint8:channel:zero=int"}) {
       const std::uint64_t shape[] = {3, terms};
       const auto tensor =
           std::make_shared<const QuantizedTensor>(quantize(QuantSpec::parse(spec), w, shape, {.threads = 1}));
@@ -168,8 +174,8 @@ TEST_CASE("fast products: what bytes cannot stand for is left to others") {
         1));
     CHECK(y == std::vector<float>(2 * 16, 7.0F));
   }
-  for (const char* spec : {"uint4:group=32:zero=float", "nf4:group=32", "palette4:tensor", "e5m2:channel",
-                           "int4:group=6:pad", "int8:channel:zero=int", "uint8:channel"}) {
+  for (const char* spec :
+       {"uint4:group=32:zero=float", "nf4:group=32", "palette4:tensor", "e5m2:channel", "int4:group=6:pad"}) {
     CAPTURE(spec);
     CHECK(FastMatrix::of(quantized(spec, 4, 64, CodeLayout::kRows, 2)) == nullptr);
   }

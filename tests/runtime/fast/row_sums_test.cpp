@@ -3,89 +3,101 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
-#include <span>
 #include <vector>
 
 #include "base/processor.h"
+#include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
 namespace crumb::runtime {
 namespace {
 
-TEST_CASE("row sums: those of the definition, of all sizes, at the ends of both sides") {
+ByteRows drawn_rows(std::mt19937& engine, std::size_t rows, std::size_t terms) {
+  ByteRows made;
+  made.rows = rows;
+  made.terms = terms;
+  made.stride = (terms + 63) / 64 * 64;
+  made.q.assign(rows * made.stride, 0);
+  const bool is_extreme = engine() % 3 == 0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t k = 0; k < terms; ++k) {
+      made.q[r * made.stride + k] = static_cast<std::int8_t>(
+          is_extreme ? (engine() % 8 ? 127 : -127) : static_cast<int>(engine() % 255) - 127);
+    }
+  }
+  return made;
+}
+
+TEST_CASE("row sums: lanes have the sums of their terms, of all widths of codes and bytes") {
   std::mt19937 engine(3);
-  for (int round = 0; round < 2000; ++round) {
-    const std::size_t terms = 1 + engine() % 700;
-    const std::size_t block =
-        round % 3 == 0 ? 32 * (1 + engine() % 4) : 1 + engine() % (round % 3 == 1 ? 40 : 900);
-    const bool extreme = round % 5 == 0;
-    std::vector<std::int8_t> q(terms), levels(terms);
-    for (std::size_t k = 0; k < terms; ++k) {
-      q[k] = static_cast<std::int8_t>(extreme ? (engine() % 2 ? 127 : -127)
-                                              : static_cast<int>(engine() % 255) - 127);
-      levels[k] = static_cast<std::int8_t>(extreme ? (engine() % 4 ? -128 : 127)
-                                                   : static_cast<int>(engine() % 256) - 128);
+  for (int round = 0; round < (testing::slow() ? 20000 : 2000); ++round) {
+    static constexpr int kBits[] = {1, 2, 4, 8}, kWidths[] = {1, 15, 16, 17, 32, 64, 129, 130, 255};
+    const int bits = kBits[engine() % 4], width = kWidths[engine() % std::size(kWidths)];
+    LevelCodes levels{.bits = bits};
+    const std::size_t count = std::size_t{1} << bits;
+    if (bits == 8) levels.flip = static_cast<std::uint8_t>(engine() % 2 * 128);
+    for (std::size_t code = 0; code < count; ++code)
+      levels.above[code] =
+          static_cast<std::uint8_t>(bits == 8 ? code ^ *levels.flip : engine() % (width + 1));
+    const std::size_t terms = 1 + engine() % 1200, rows = 1 + engine() % kPlaneRows;
+    const ByteRows x = drawn_rows(engine, rows, terms);
+    const PlaneRows planes = PlaneRows::of(x, bits);
+    std::vector<std::uint8_t> codes((terms * static_cast<std::size_t>(bits) + 7) / 8);
+    for (std::uint8_t& byte : codes) byte = static_cast<std::uint8_t>(engine());
+    PackedRow w{.codes = codes.data(), .bytes = codes.size(), .levels = &levels, .widest = 0};
+    if (bits == 8 && engine() % 2 == 0) {
+      w.levels = nullptr;
+      for (std::uint8_t& byte : codes) byte = static_cast<std::uint8_t>(byte % (width + 1));
+      w.widest = width;
+    } else {
+      w.widest =
+          *std::max_element(levels.above.begin(), levels.above.begin() + static_cast<std::ptrdiff_t>(count));
     }
-    std::vector<std::int32_t> made((terms + block - 1) / block + 1, 77), expected(made);
-    block_sums_ref(q.data(), levels.data(), terms, block, expected.data());
-    block_sums(q.data(), levels.data(), terms, block, made.data());
+    const std::size_t lanes = planes.chunks() * kChunkLanes, stride = lanes + engine() % 3;
+    std::vector<std::int32_t> expected(rows * stride, 77), made(expected);
+    lane_sums_ref(planes, w, expected.data(), stride);
+    const std::size_t each = planes.terms_of_lane();
+    for (std::size_t r = 0; r < rows; ++r) {  // what planes are made for: neighbouring terms
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        std::int32_t sum = 0;
+        for (std::size_t k = lane * each; k < std::min(terms, (lane + 1) * each); ++k) {
+          const std::size_t bit = k * static_cast<std::size_t>(bits);
+          const auto code = static_cast<std::size_t>((codes[bit / 8] >> bit % 8) & ((1 << bits) - 1));
+          sum += x.row(r)[k] * (w.levels ? levels.above[code] : static_cast<int>(code));
+        }
+        REQUIRE(expected[r * stride + lane] == sum);
+      }
+    }
+    if (may_use(Isa::kAvx2)) {
+      lane_sums_avx2(planes, w, made.data(), stride);
+      REQUIRE(made == expected);
+    }
+    if (!may_use_vnni()) continue;
+    std::ranges::fill(made, 77);
+    lane_sums_vnni(planes, w, made.data(), stride);
     REQUIRE(made == expected);
-    CHECK(made.back() == 77);
   }
-  if (!may_use(Isa::kAvx2)) testing::skip("this processor has no AVX2: nothing but the definition was run");
+  if (!may_use_vnni()) testing::skip("this processor has no AVX-512 VNNI");
 }
 
-TEST_CASE("row sums: packed codes of four bits give the sums of their levels") {
+TEST_CASE("row sums: lanes add up to blocks, and blocks to rows in their order") {
   std::mt19937 engine(5);
-  for (int round = 0; round < 500; ++round) {
-    LevelTable by{};
-    for (int code = 0; code < 16; ++code)
-      by[static_cast<std::size_t>(code)] =
-          static_cast<std::int8_t>(round % 3 == 0 ? -128 : static_cast<int>(engine() % 256) - 128);
-    const std::size_t terms = kNibbleTerms * (1 + engine() % 20),
-                      block = round % 4 == 0 ? kNibbleTerms / 2 : kNibbleTerms * (1 + engine() % 6);
-    std::vector<std::uint8_t> packed(terms / 2);
-    for (std::uint8_t& two : packed) two = static_cast<std::uint8_t>(engine());
-    std::vector<std::int8_t> q(terms), halves(terms), levels(terms);
-    for (std::size_t k = 0; k < terms; ++k) {
-      q[k] = static_cast<std::int8_t>(round % 3 == 0 ? 127 : static_cast<int>(engine() % 255) - 127);
-      levels[k] = by[k % 2 == 0 ? packed[k / 2] & 15 : packed[k / 2] >> 4];
-    }
-    to_halves(q.data(), terms, halves.data());
-    std::vector<std::int32_t> expected((terms + block - 1) / block + 1, 77), made(expected),
-        by_definition(expected);
-    block_sums_ref(q.data(), levels.data(), terms, block, expected.data());
-    nibble_sums_ref(by, halves.data(), packed.data(), terms, block, by_definition.data());
-    nibble_sums(by, halves.data(), packed.data(), terms, block, made.data());
-    REQUIRE(by_definition == expected);
-    REQUIRE(made == expected);
-  }
-}
-
-TEST_CASE("row sums: levels are those of the codes, in place too") {
-  std::mt19937 engine(4);
-  LevelTable by;
-  for (std::int8_t& level : by) level = static_cast<std::int8_t>(engine() % 256);
-  for (int round = 0; round < 500; ++round) {
-    const int bits = 1 + static_cast<int>(engine() % 8);
-    std::vector<std::uint8_t> codes(1 + engine() % 200);
-    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(engine() % (1U << bits));
-    std::vector<std::int8_t> made(codes.size()), expected(codes.size());
-    levels_of_ref(by, codes.data(), codes.size(), expected.data());
-    levels_of(by, bits, codes.data(), codes.size(), made.data());
-    REQUIRE(made == expected);
-    LevelTable twos;
-    for (int code = 0; code < 1 << bits; ++code)
-      twos[static_cast<std::size_t>(code)] =
-          static_cast<std::int8_t>(code < 1 << (bits - 1) ? code : code - (1 << bits));
-    std::vector<std::int8_t> extended(codes.size()), by_table(codes.size());
-    levels_of_ref(twos, codes.data(), codes.size(), by_table.data());
-    extend_sign(bits, codes.data(), codes.size(), extended.data());
-    REQUIRE(extended == by_table);
-    auto* const in_place = reinterpret_cast<std::int8_t*>(codes.data());
-    levels_of(by, bits, codes.data(), codes.size(), in_place);
-    REQUIRE(std::ranges::equal(expected, std::span(in_place, codes.size())));
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t each = 1 + engine() % (round % 2 == 0 ? 8 : 70), blocks = 1 + engine() % 40,
+                      rows = 1 + engine() % 17;
+    std::vector<std::int32_t> lanes(each * blocks + engine() % each), sums(rows * blocks), expected(blocks);
+    for (std::int32_t& lane : lanes) lane = static_cast<std::int32_t>(engine()) / 128;
+    for (std::int32_t& sum : sums) sum = static_cast<std::int32_t>(engine());
+    add_lanes_ref(lanes.data(), lanes.size(), each, expected.data());
+    add_lanes(lanes.data(), lanes.size(), each, sums.data());
+    REQUIRE(std::equal(expected.begin(), expected.end(), sums.begin()));
+    const std::vector<float> scales = testing::normal_values(rows * blocks, engine());
+    std::vector<float> made(rows + 1, 7.0F), by_definition(made);
+    weighted_sums(sums.data(), scales.data(), rows, blocks, made.data());
+    weighted_sums_ref(sums.data(), scales.data(), rows, blocks, by_definition.data());
+    REQUIRE(made == by_definition);
   }
 }
 

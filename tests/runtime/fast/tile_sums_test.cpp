@@ -1,0 +1,151 @@
+#include "runtime/fast/tile_sums.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "base/processor.h"
+#include "tests/support/testing.h"
+
+namespace crumb::runtime {
+namespace {
+
+constexpr std::size_t kRows = kTileRows;
+
+/// Levels of a drawn kind: the codes but for a bit, or any table.
+LevelCodes drawn_levels(std::mt19937& engine) {
+  LevelCodes made{.bits = static_cast<int>(1 + engine() % 8)};
+  const std::size_t count = std::size_t{1} << made.bits;
+  const bool is_flipped = made.bits > 6 || engine() % 2 == 0;
+  static constexpr int kWidths[] = {1, 3, 15, 16, 24, 32, 33, 64, 129, 130, 255};
+  const int width = kWidths[engine() % std::size(kWidths)];
+  made.least = static_cast<std::int32_t>(engine() % 256) - 255;
+  if (is_flipped) {
+    made.flip = static_cast<std::uint8_t>(engine() % 2 == 0 ? 0 : count / 2);
+    for (std::size_t code = 0; code < count; ++code)
+      made.above[code] = static_cast<std::uint8_t>(code ^ *made.flip);
+  } else {
+    for (std::size_t code = 0; code < count; ++code)
+      made.above[code] = static_cast<std::uint8_t>(engine() % 4 == 0 ? width : engine() % (width + 1));
+  }
+  made.widest =
+      *std::max_element(made.above.begin(), made.above.begin() + static_cast<std::ptrdiff_t>(count));
+  return made;
+}
+
+/// Rows of activations, their sums by blocks, and the scales of sixteen rows of weights.
+struct Drawn {
+  ByteTerms x;
+  TileBlocks blocks;
+  std::vector<std::int8_t> q;
+  std::vector<std::int32_t> sums, origins;
+  std::vector<float> scales;
+
+  Drawn(std::mt19937& engine, std::size_t rows, std::size_t terms, std::size_t block, std::int32_t least) {
+    const std::size_t stride = (terms + 63) / 64 * 64 + 64 * (engine() % 2),
+                      count = (terms + block - 1) / block;
+    q.assign(rows * stride, 0);
+    const bool is_extreme = engine() % 3 == 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t k = 0; k < terms; ++k) {
+        q[r * stride + k] = static_cast<std::int8_t>(is_extreme ? (engine() % 8 ? 127 : -127)
+                                                                : static_cast<int>(engine() % 255) - 127);
+      }
+      for (std::size_t b = 0; b < count; ++b) {
+        std::int32_t sum = 0;
+        for (std::size_t k = b * block; k < std::min(terms, (b + 1) * block); ++k) sum += q[r * stride + k];
+        sums.push_back(sum);
+      }
+    }
+    for (std::size_t i = 0; i < count * kRows; ++i) {
+      scales.push_back(static_cast<float>(engine()) * 0x1p-32F - 0.25F);
+      origins.push_back(least - static_cast<std::int32_t>(engine() % 256));
+    }
+    x = {.q = q.data(),
+         .stride = stride,
+         .rows = rows,
+         .terms = terms,
+         .sums = sums.data(),
+         .sums_stride = count};
+    blocks = {.block = block,
+              .scales = scales.data(),
+              .origins = engine() % 2 == 0 ? origins.data() : nullptr,
+              .least = least};
+  }
+};
+
+/// What the kernels of each instruction set make, of those that this processor has.
+template <class Call>
+void by_each(const Call& reference, const Call& avx2, const Call& vnni, const std::vector<float>& start) {
+  std::vector<float> expected(start);
+  reference(expected.data());
+  std::vector<float> made(start);
+  if (may_use(Isa::kAvx2)) {
+    avx2(made.data());
+    REQUIRE(made == expected);
+  }
+  if (!may_use_vnni()) return;
+  made = start;
+  vnni(made.data());
+  REQUIRE(made == expected);
+}
+
+TEST_CASE("tile sums: those of the definition, of all widths, tables, blocks and numbers of rows") {
+  std::mt19937 engine(11);
+  for (int round = 0; round < (testing::slow() ? 20000 : 2000); ++round) {
+    const LevelCodes levels = drawn_levels(engine);
+    const std::size_t terms = 1 + engine() % 300;
+    const std::size_t block = engine() % 4 == 0 ? terms : 16 * (1 + engine() % 6);
+    const std::size_t tiles = (terms + kTileCols - 1) / kTileCols;
+    CAPTURE(levels.bits);
+    CAPTURE(terms);
+    CAPTURE(block);
+    const Drawn drawn(engine, 1 + engine() % kFewByteRows, terms, std::min(block, terms), levels.least);
+    std::vector<std::uint8_t> codes(tiles * tile_bytes(levels.bits));
+    for (std::uint8_t& byte : codes) byte = static_cast<std::uint8_t>(engine());
+    const LevelTiles w{.codes = codes.data(), .levels = &levels, .blocks = drawn.blocks};
+    using Call = std::function<void(float*)>;
+    by_each<Call>([&](float* made) { sum_tiles_ref(drawn.x, w, made); },
+                  [&](float* made) { sum_tiles_avx2(drawn.x, w, made); },
+                  [&](float* made) { sum_tiles_vnni(drawn.x, w, made); },
+                  std::vector<float>(drawn.x.rows * kRows, 7.0F));
+    std::vector<std::uint8_t> expected(tiles * kTileRows * kTileCols), made(expected);
+    tiles_to_panel_ref(levels, codes.data(), tiles, expected.data());
+    tiles_to_panel(levels, codes.data(), tiles, made.data());
+    REQUIRE(made == expected);
+  }
+  if (!may_use_vnni()) testing::skip("this processor has no AVX-512 VNNI");
+}
+
+TEST_CASE("tile sums: panels give those of the definition, for any number of rows and blocks of fours") {
+  std::mt19937 engine(12);
+  for (int round = 0; round < (testing::slow() ? 10000 : 1000); ++round) {
+    const std::size_t terms = 1 + engine() % 200, rows = 1 + engine() % 40;
+    const std::size_t block = std::min(terms, engine() % 4 == 0 ? terms : 4 * (1 + engine() % 24));
+    static constexpr int kWidths[] = {0, 1, 15, 43, 129, 130, 255};
+    const int width = kWidths[engine() % std::size(kWidths)];
+    const Drawn drawn(engine, rows, terms, block, static_cast<std::int32_t>(engine() % 511) - 255);
+    std::vector<std::uint8_t> memory((terms + 3) / 4 * kTileLine + kTileLine);
+    void* at = memory.data();
+    std::size_t space = memory.size();
+    auto* const bytes =
+        static_cast<std::uint8_t*>(std::align(kTileLine, memory.size() - kTileLine, at, space));
+    for (std::size_t i = 0; i < memory.size() - kTileLine; ++i)
+      bytes[i] = static_cast<std::uint8_t>(engine() % 4 == 0 ? width : engine() % (width + 1));
+    const LevelPanel w{.bytes = bytes, .widest = width, .blocks = drawn.blocks};
+    const std::size_t stride = kRows + engine() % 5;
+    std::vector<float> start(rows * stride);
+    for (float& value : start) value = static_cast<float>(engine() % 1000) / 7;
+    using Call = std::function<void(float*)>;
+    by_each<Call>([&](float* made) { add_panel_ref(drawn.x, w, made, stride); },
+                  [&](float* made) { add_panel_avx2(drawn.x, w, made, stride); },
+                  [&](float* made) { add_panel_vnni(drawn.x, w, made, stride); }, start);
+  }
+}
+
+}  // namespace
+}  // namespace crumb::runtime
