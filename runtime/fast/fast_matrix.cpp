@@ -19,7 +19,8 @@ constexpr std::uint64_t kMostTerms = 65536;               // of a block: their s
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // products that are worth a thread
 constexpr std::size_t kManyRows = 256;                    // of x, for which weights are decoded once
 constexpr std::size_t kPartTerms = 512;                   // of weights that the first-level cache holds
-constexpr std::size_t kTogether = 16;  // rows of weights whose sums are weighted side by side
+constexpr std::size_t kFewLanes = 4096;  // of sums of rows of weights that the first-level cache holds
+constexpr std::size_t kTogether = 16;    // rows of weights whose sums are weighted side by side
 
 std::size_t padded(std::size_t cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
@@ -194,9 +195,11 @@ void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, in
 
 /// What a thread needs of rows of weights.
 struct FastMatrix::Rows {
-  std::vector<std::uint8_t> codes;
-  std::vector<std::int32_t> lanes, sums;
-  std::vector<float> scales, zeros;
+  std::vector<std::uint8_t> codes;  ///< [16, columns]
+  std::vector<std::int32_t> lanes;  ///< [rows of x, 16, lanes of a row], and those of a last chunk
+  std::vector<std::int32_t> sums;   ///< [rows of x, 16, blocks]
+  std::vector<float> scales;        ///< [16, blocks]
+  std::vector<float> zeros;         ///< [blocks]
 };
 
 /// Whether blocks are whole lanes of row_sums.h.
@@ -219,63 +222,73 @@ void FastMatrix::scales_of_rows(std::size_t first, std::size_t count, float* sca
   scale_by(levels_.unit, {scales, count * blocks});
 }
 
-/// sums[r * sums_stride + b]: of q * level over block b, of row n of the weights and row r of x.
-void FastMatrix::sums_of_row(std::size_t n, const ByteRows& x, const PlaneRows& planes, Rows& memory,
-                             std::int32_t* sums, std::size_t sums_stride) const {
-  const EncodedLayout& layout = tensor_->layout;
-  PackedRow row{.widest = levels_.widest};
+/// Rows [first, first + count) as they are stored, or decoded to bytes.
+PackedRows FastMatrix::packed_rows(std::size_t first, std::size_t count, Rows& memory) const {
+  PackedRows made{.rows = count, .widest = levels_.widest};
   if (is_packed_width(levels_.bits)) {
-    row.codes =
-        reinterpret_cast<const std::uint8_t*>(tensor_->unchecked_view().codes.data()) + n * layout.row_bytes;
-    row.bytes = layout.row_bytes;
-    row.levels = &levels_;
-  } else {
-    decoder_.codes(n, 0, memory.codes);
-    codes_to_bytes(levels_, memory.codes);
-    row.codes = memory.codes.data();
-    row.bytes = memory.codes.size();
+    made.bytes = made.stride = tensor_->layout.row_bytes;
+    made.codes =
+        reinterpret_cast<const std::uint8_t*>(tensor_->unchecked_view().codes.data()) + first * made.stride;
+    made.levels = &levels_;
+    return made;
   }
-  const std::size_t lane = planes.terms_of_lane(), written = planes.chunks() * kChunkLanes;
-  const std::size_t each = x.blocks == 1 ? written : x.block / lane,
-                    count = std::max(written, x.blocks * each);
-  memory.lanes.resize(x.rows * count);
-  lane_sums(planes, row, memory.lanes.data(), count);
-  if (has_zeros_) decoder_.zero_points(layout.first_block(n), memory.zeros);
-  for (std::size_t r = 0; r < x.rows; ++r) {
-    std::int32_t* const lanes = memory.lanes.data() + r * count;
-    std::int32_t* const to = sums + r * sums_stride;
-    std::fill(lanes + written, lanes + count, 0);
-    add_lanes(lanes, x.blocks * each, each, to);
-    const std::int32_t* const of_q = x.sums_of(r);
-    const std::int32_t least = levels_.least;
-    if (has_zeros_) {
+  made.bytes = made.stride = decoder_.cols();
+  memory.codes.resize(kTogether * made.stride);
+  for (std::size_t i = 0; i < count; ++i)
+    decoder_.codes(first + i, 0, std::span(memory.codes).subspan(i * made.stride, made.stride));
+  codes_to_bytes(levels_, std::span(memory.codes).first(count * made.stride));
+  made.codes = memory.codes.data();
+  return made;
+}
+
+/// Subtracts what zero points make of the sums of q.
+void FastMatrix::take_off_zeros(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const {
+  memory.zeros.resize(x.blocks);
+  for (std::size_t i = 0; i < count; ++i) {
+    decoder_.zero_points(tensor_->layout.first_block(first + i), memory.zeros);
+    for (std::size_t r = 0; r < x.rows; ++r) {
+      std::int32_t* const sums = memory.sums.data() + (r * kTogether + i) * x.blocks;
       for (std::size_t b = 0; b < x.blocks; ++b)
-        to[b] += (least - static_cast<std::int32_t>(memory.zeros[b] / levels_.unit)) * of_q[b];
-    } else {
-      for (std::size_t b = 0; b < x.blocks; ++b) to[b] += least * of_q[b];
+        sums[b] -= static_cast<std::int32_t>(memory.zeros[b] / levels_.unit) * x.sums_of(r)[b];
     }
   }
 }
 
 void FastMatrix::multiply_rows(const exact::Products& p, const ByteRows& x, int threads) const {
-  const std::size_t cols = decoder_.cols(), blocks = x.blocks;
+  const std::size_t blocks = x.blocks;
   const PlaneRows planes = PlaneRows::of(x, is_packed_width(levels_.bits) ? levels_.bits : 8);
-  const std::size_t work = (p.rows + 1) * std::max<std::size_t>(cols, 1);
+  const std::size_t written = planes.chunks() * kChunkLanes;  // lanes of a row
+  const std::size_t each = blocks == 1 ? written : x.block / planes.terms_of_lane(), wanted = blocks * each;
+  std::vector<std::int32_t> starts(x.sums);
+  for (std::int32_t& start : starts) start *= levels_.least;
+  const std::size_t at_once = std::clamp<std::size_t>(kFewLanes / (wanted * p.rows), 1, kTogether);
+  const std::size_t of_x = at_once * wanted + kChunkLanes + written;  // the last chunk of a row may be longer
+  const std::size_t work = (p.rows + 1) * std::max<std::size_t>(p.terms, 1);
   const std::size_t piece = (1 + kSmallWork / work + kTogether - 1) / kTogether * kTogether;
   parallel_for(decoder_.rows(), piece, threads, [&](std::size_t begin, std::size_t end) {
     thread_local Rows memory;
-    memory.codes.resize(cols);
-    memory.zeros.resize(blocks);
+    memory.lanes.resize(p.rows * of_x);
     memory.scales.resize(kTogether * blocks);
     memory.sums.resize(kTogether * blocks * p.rows);
     for (std::size_t n = begin; n < end; n += kTogether) {
       const std::size_t count = std::min(kTogether, end - n);
-      for (std::size_t i = 0; i < count; ++i)
-        sums_of_row(n + i, x, planes, memory, memory.sums.data() + i * blocks, kTogether * blocks);
+      for (std::size_t i = 0; i < count; i += at_once) {
+        const std::size_t some = std::min(at_once, count - i);
+        lane_sums(planes, packed_rows(n + i, some, memory),
+                  {.at = memory.lanes.data(), .x_stride = of_x, .row_stride = wanted});
+        for (std::size_t r = 0; r < p.rows; ++r) {
+          std::int32_t* const lanes = memory.lanes.data() + r * of_x;
+          for (std::size_t j = 0; j < some && written < wanted; ++j)
+            std::fill(lanes + j * wanted + written, lanes + (j + 1) * wanted, 0);
+          add_lanes(lanes, some * wanted, each, memory.sums.data() + (r * kTogether + i) * blocks);
+        }
+      }
+      if (has_zeros_) take_off_zeros(n, count, x, memory);
       scales_of_rows(n, count, memory.scales.data());
       for (std::size_t r = 0; r < p.rows; ++r) {
         float made[kTogether];
-        weighted_sums(memory.sums.data() + r * kTogether * blocks, memory.scales.data(), count, blocks, made);
+        weighted_sums(memory.sums.data() + r * kTogether * blocks, starts.data() + r * blocks,
+                      memory.scales.data(), count, blocks, made);
         for (std::size_t i = 0; i < count; ++i)
           p.y[r * p.y_row + (n + i) * p.y_column] = made[i] * x.scales[r];
       }

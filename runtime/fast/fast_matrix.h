@@ -49,8 +49,8 @@ class FastMatrix {
   TileBlocks blocks_of(std::size_t first, std::size_t rows, Sixteen& memory) const;
   void decode(std::size_t first, std::size_t rows, std::size_t begin, std::size_t end, Sixteen& memory) const;
   bool takes_rows() const;
-  void sums_of_row(std::size_t n, const ByteRows& x, const PlaneRows& planes, Rows& memory,
-                   std::int32_t* sums, std::size_t sums_stride) const;
+  PackedRows packed_rows(std::size_t first, std::size_t count, Rows& memory) const;
+  void take_off_zeros(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const;
   std::size_t block() const;
   /// Columns of weights that are decoded together: whole blocks, and whole tiles.
   std::size_t part() const;

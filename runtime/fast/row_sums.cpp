@@ -22,26 +22,30 @@ PlaneRows PlaneRows::of(const ByteRows& x, int bits) {
   return made;
 }
 
-void lane_sums_ref(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+void lane_sums_ref(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
   const std::size_t planes = x.planes(), terms = planes * kChunkBytes;
-  for (std::size_t r = 0; r < x.rows; ++r) {
-    std::fill_n(lanes + r * lanes_stride, x.chunks() * kChunkLanes, 0);
-    for (std::size_t at = 0; at < w.bytes; ++at) {
-      for (std::size_t p = 0; p < planes; ++p) {
-        const int code = (w.codes[at] >> (p * static_cast<std::size_t>(x.bits))) & ((1 << x.bits) - 1);
-        const int above = w.levels ? w.levels->above[static_cast<std::size_t>(code)] : code;
-        const std::int8_t q =
-            x.q[r * x.stride + at / kChunkBytes * terms + p * kChunkBytes + at % kChunkBytes];
-        lanes[r * lanes_stride + at / 4] += q * above;
+  for (std::size_t n = 0; n < w.rows; ++n) {
+    for (std::size_t r = 0; r < x.rows; ++r) {
+      std::int32_t* const to = lanes.at + r * lanes.x_stride + n * lanes.row_stride;
+      std::fill_n(to, x.chunks() * kChunkLanes, 0);
+      for (std::size_t at = 0; at < w.bytes; ++at) {
+        for (std::size_t p = 0; p < planes; ++p) {
+          const int code =
+              (w.codes[n * w.stride + at] >> (p * static_cast<std::size_t>(x.bits))) & ((1 << x.bits) - 1);
+          const int above = w.levels ? w.levels->above[static_cast<std::size_t>(code)] : code;
+          const std::int8_t q =
+              x.q[r * x.stride + at / kChunkBytes * terms + p * kChunkBytes + at % kChunkBytes];
+          to[at / 4] += q * above;
+        }
       }
     }
   }
 }
 
-void lane_sums(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
-  if (may_use_vnni()) return lane_sums_vnni(x, w, lanes, lanes_stride);
-  if (may_use(Isa::kAvx2)) return lane_sums_avx2(x, w, lanes, lanes_stride);
-  lane_sums_ref(x, w, lanes, lanes_stride);
+void lane_sums(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
+  if (may_use_vnni()) return lane_sums_vnni(x, w, lanes);
+  if (may_use(Isa::kAvx2)) return lane_sums_avx2(x, w, lanes);
+  lane_sums_ref(x, w, lanes);
 }
 
 void add_lanes_ref(const std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
@@ -57,21 +61,21 @@ void add_lanes(std::int32_t* lanes, std::size_t count, std::size_t each, std::in
   add_lanes_ref(lanes, count, each, sums);
 }
 
-void weighted_sums_ref(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
-                       float* made) {
+void weighted_sums_ref(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
+                       std::size_t rows, std::size_t count, float* made) {
   for (std::size_t r = 0; r < rows; ++r) {
     made[r] = 0;
     for (std::size_t b = 0; b < count; ++b) {
-      const float weighted = static_cast<float>(sums[r * count + b]) * scales[r * count + b];
+      const float weighted = static_cast<float>(sums[r * count + b] + starts[b]) * scales[r * count + b];
       made[r] += weighted;
     }
   }
 }
 
-void weighted_sums(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
-                   float* made) {
-  if (may_use(Isa::kAvx2)) return weighted_sums_avx2(sums, scales, rows, count, made);
-  weighted_sums_ref(sums, scales, rows, count, made);
+void weighted_sums(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
+                   std::size_t rows, std::size_t count, float* made) {
+  if (may_use(Isa::kAvx2)) return weighted_sums_avx2(sums, starts, scales, rows, count, made);
+  weighted_sums_ref(sums, starts, scales, rows, count, made);
 }
 
 }  // namespace crumb::runtime

@@ -24,7 +24,7 @@ CRUMB_INLINE void store(void* to, __m256i value) { _mm256_storeu_si256(static_ca
 
 /// The table of the levels of codes of up to four bits, or the bit in which bytes differ from codes.
 template <int Bits>
-CRUMB_INLINE __m256i table_of(const PackedRow& w) {
+CRUMB_INLINE __m256i table_of(const PackedRows& w) {
   if constexpr (Bits == 8) return _mm256_set1_epi8(static_cast<char>(w.levels ? *w.levels->flip : 0));
   return _mm256_broadcastsi128_si256(
       _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.levels->above.data())));
@@ -65,14 +65,15 @@ CRUMB_INLINE void add_planes(__m256i bytes, __m256i table, const std::int8_t* q,
 }
 
 template <int Bits, bool kIsWide, std::size_t M>
-CRUMB_AVX2 void sums_of(const PlaneRows& x, std::size_t first, const PackedRow& w, std::int32_t* lanes,
-                        std::size_t lanes_stride) {
+CRUMB_AVX2 void sums_of(const PlaneRows& x, std::size_t first, const PackedRows& w, std::size_t n,
+                        const Lanes& to) {
   const __m256i table = table_of<Bits>(w);
   const std::int8_t* q = x.q.data() + first * x.stride;
-  lanes += first * lanes_stride;
+  std::int32_t* lanes = to.at + first * to.x_stride + n * to.row_stride;
+  const std::uint8_t* const row = w.codes + n * w.stride;
   for (std::size_t at = 0; at < w.bytes; at += kChunkBytes) {
     alignas(32) std::uint8_t last[kChunkBytes] = {};
-    const std::uint8_t* codes = w.codes + at;
+    const std::uint8_t* codes = row + at;
     if (w.bytes - at < kChunkBytes) {
       std::memcpy(last, codes, w.bytes - at);
       codes = last;
@@ -84,7 +85,7 @@ CRUMB_AVX2 void sums_of(const PlaneRows& x, std::size_t first, const PackedRow& 
       for (__m256i& sum : sums) sum = _mm256_setzero_si256();
       add_planes<Bits, kIsWide, M>(load(codes + half * kHalf), table, q + half * kHalf, x.stride, sums);
       for (std::size_t m = 0; m < M; ++m)
-        store(lanes + m * lanes_stride + half * kLanes, kIsWide ? sums[m] : pairs_to_sums(sums[m]));
+        store(lanes + m * to.x_stride + half * kLanes, kIsWide ? sums[m] : pairs_to_sums(sums[m]));
     }
     q += 8 / Bits * kChunkBytes;
     lanes += kChunkLanes;
@@ -92,18 +93,23 @@ CRUMB_AVX2 void sums_of(const PlaneRows& x, std::size_t first, const PackedRow& 
 }
 
 template <int Bits, bool kIsWide>
-void some_rows(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+CRUMB_AVX2 void some_rows(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
   static_assert(kPlaneRows == 4);
-  if (x.rows == 4) return sums_of<Bits, kIsWide, 4>(x, 0, w, lanes, lanes_stride);
-  if (x.rows >= 2) sums_of<Bits, kIsWide, 2>(x, 0, w, lanes, lanes_stride);
-  if (x.rows % 2 == 1) sums_of<Bits, kIsWide, 1>(x, x.rows - 1, w, lanes, lanes_stride);
+  for (std::size_t n = 0; n < w.rows; ++n) {
+    if (x.rows == 4) {
+      sums_of<Bits, kIsWide, 4>(x, 0, w, n, lanes);
+      continue;
+    }
+    if (x.rows >= 2) sums_of<Bits, kIsWide, 2>(x, 0, w, n, lanes);
+    if (x.rows % 2 == 1) sums_of<Bits, kIsWide, 1>(x, x.rows - 1, w, n, lanes);
+  }
 }
 
 template <int Bits>
-void by_width(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+void by_width(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
   constexpr int kPlanes = 8 / Bits, kMost = 32767 / (2 * 127 * kPlanes);
-  if (w.widest <= kMost) return some_rows<Bits, false>(x, w, lanes, lanes_stride);
-  some_rows<Bits, true>(x, w, lanes, lanes_stride);
+  if (w.widest <= kMost) return some_rows<Bits, false>(x, w, lanes);
+  some_rows<Bits, true>(x, w, lanes);
 }
 
 /// Sums of neighbouring fours of 32 lanes, or of twos of 16, in their order.
@@ -149,24 +155,26 @@ CRUMB_INLINE void transpose(__m256 (&r)[8]) {
 }
 
 /// Eight rows.
-CRUMB_AVX2 void weighted_eight(const std::int32_t* sums, const float* scales, std::size_t count,
-                               float* made) {
+CRUMB_AVX2 void weighted_eight(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
+                               std::size_t count, float* made) {
   __m256 total = _mm256_setzero_ps();
   std::size_t b = 0;
   for (; b + kLanes <= count; b += kLanes) {
+    const __m256i start = load(starts + b);
     __m256 rows[kLanes];
 #pragma GCC unroll 8
-    for (std::size_t r = 0; r < kLanes; ++r)
-      rows[r] = _mm256_mul_ps(_mm256_cvtepi32_ps(load(sums + r * count + b)),
-                              _mm256_loadu_ps(scales + r * count + b));
+    for (std::size_t r = 0; r < kLanes; ++r) {
+      const __m256i sum = _mm256_add_epi32(load(sums + r * count + b), start);
+      rows[r] = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(scales + r * count + b));
+    }
     transpose(rows);
 #pragma GCC unroll 8
     for (const __m256& column : rows) total = _mm256_add_ps(total, column);
   }
   _mm256_storeu_ps(made, total);
-  for (std::size_t r = 0; r < kLanes; ++r) {
-    for (std::size_t i = b; i < count; ++i) {
-      const float weighted = static_cast<float>(sums[r * count + i]) * scales[r * count + i];
+  for (; b < count; ++b) {
+    for (std::size_t r = 0; r < kLanes; ++r) {
+      const float weighted = static_cast<float>(sums[r * count + b] + starts[b]) * scales[r * count + b];
       made[r] += weighted;
     }
   }
@@ -174,12 +182,12 @@ CRUMB_AVX2 void weighted_eight(const std::int32_t* sums, const float* scales, st
 
 }  // namespace
 
-void lane_sums_avx2(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
+void lane_sums_avx2(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
   switch (x.bits) {
-    case 1: return by_width<1>(x, w, lanes, lanes_stride);
-    case 2: return by_width<2>(x, w, lanes, lanes_stride);
-    case 4: return by_width<4>(x, w, lanes, lanes_stride);
-    default: return by_width<8>(x, w, lanes, lanes_stride);
+    case 1: return by_width<1>(x, w, lanes);
+    case 2: return by_width<2>(x, w, lanes);
+    case 4: return by_width<4>(x, w, lanes);
+    default: return by_width<8>(x, w, lanes);
   }
 }
 
@@ -193,27 +201,27 @@ void add_lanes_avx2(std::int32_t* lanes, std::size_t count, std::size_t each, st
   add_lanes_ref(lanes, count, each, sums);
 }
 
-void weighted_sums_avx2(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
-                        float* made) {
+void weighted_sums_avx2(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
+                        std::size_t rows, std::size_t count, float* made) {
   std::size_t r = 0;
   for (; r + kLanes <= rows; r += kLanes)
-    weighted_eight(sums + r * count, scales + r * count, count, made + r);
-  weighted_sums_ref(sums + r * count, scales + r * count, rows - r, count, made + r);
+    weighted_eight(sums + r * count, starts, scales + r * count, count, made + r);
+  weighted_sums_ref(sums + r * count, starts, scales + r * count, rows - r, count, made + r);
 }
 
 }  // namespace crumb::runtime
 #else
 namespace crumb::runtime {
 
-void lane_sums_avx2(const PlaneRows& x, const PackedRow& w, std::int32_t* lanes, std::size_t lanes_stride) {
-  lane_sums_ref(x, w, lanes, lanes_stride);
+void lane_sums_avx2(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
+  lane_sums_ref(x, w, lanes);
 }
 void add_lanes_avx2(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
   add_lanes_ref(lanes, count, each, sums);
 }
-void weighted_sums_avx2(const std::int32_t* sums, const float* scales, std::size_t rows, std::size_t count,
-                        float* made) {
-  weighted_sums_ref(sums, scales, rows, count, made);
+void weighted_sums_avx2(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
+                        std::size_t rows, std::size_t count, float* made) {
+  weighted_sums_ref(sums, starts, scales, rows, count, made);
 }
 
 }  // namespace crumb::runtime
