@@ -32,17 +32,10 @@ Isa isa_there() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return Isa::kPortable;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return avx512 ? Isa::kAvx512 : Isa::kAvx2;
+  if (!avx512) return Isa::kAvx2;
+  return __builtin_cpu_supports("avx512vnni") ? Isa::kVnni : Isa::kAvx512;
 #else
   return Isa::kPortable;
-#endif
-}
-
-bool has_vnni() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512vnni") != 0;
-#else
-  return false;
 #endif
 }
 
@@ -50,12 +43,13 @@ namespace {
 
 Isa most_wanted() {
   const char* wanted = std::getenv("CRUMB_ISA");
-  if (!wanted || !*wanted) return Isa::kAvx512;
-  constexpr std::array<std::string_view, 3> kNames = {"portable", "avx2", "avx512"};
+  if (!wanted || !*wanted) return Isa::kVnni;
+  constexpr std::array<std::string_view, 4> kNames = {"portable", "avx2", "avx512", "vnni"};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (wanted == kNames[i]) return static_cast<Isa>(i);
   }
-  throw Error("CRUMB_ISA: expected portable, avx2 or avx512, found " + quote_text(wanted), ErrorKind::kUsage);
+  throw Error("CRUMB_ISA: expected portable, avx2, avx512 or vnni, found " + quote_text(wanted),
+              ErrorKind::kUsage);
 }
 
 }  // namespace
@@ -63,11 +57,6 @@ Isa most_wanted() {
 bool may_use(Isa isa) {
   static const Isa most = std::min(most_wanted(), isa_there());
   return isa <= most;
-}
-
-bool may_use_vnni() {
-  static const bool is_there = has_vnni();
-  return is_there && may_use(Isa::kAvx512);
 }
 
 }  // namespace crumb

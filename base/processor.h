@@ -9,14 +9,12 @@ enum class Isa : std::uint8_t {
   kPortable,  ///< what the compiler may assume on every processor
   kAvx2,      ///< AVX2, FMA and F16C
   kAvx512,    ///< AVX-512 F, BW, DQ and VL, AVX2 and FMA
+  kVnni,      ///< AVX-512 VNNI in addition: products of bytes that are added up four at a time
 };
 
-/// Whether the processor has the instruction set and $CRUMB_ISA allows it: "portable", "avx2" or "avx512" is
-/// the most that kernels may use (LibTorch has variables of its own: ATEN_CPU_CAPABILITY,
+/// Whether the processor has the instruction set and $CRUMB_ISA allows it: "portable", "avx2", "avx512" or "vnni"
+/// is the most that kernels may use (LibTorch has variables of its own: ATEN_CPU_CAPABILITY,
 /// ONEDNN_MAX_CPU_ISA). The variable is read once. Throws Error where it has another value.
 bool may_use(Isa isa);
-
-/// The same for AVX-512 VNNI in addition to Isa::kAvx512: products of bytes that are added up four at a time.
-bool may_use_vnni();
 
 }  // namespace crumb

@@ -9,7 +9,4 @@ namespace crumb {
 /// Returns the most that the processor has.
 Isa isa_there();
 
-/// Whether it also has AVX-512 VNNI.
-bool has_vnni();
-
 }  // namespace crumb

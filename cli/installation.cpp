@@ -106,14 +106,14 @@ void find_engine(Installation& found) {
 }
 
 void find_instruction_sets(Installation& found) {
-  constexpr std::pair<Isa, const char*> kSets[] = {
-      {Isa::kPortable, "portable"}, {Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}};
+  constexpr std::pair<Isa, const char*> kSets[] = {{Isa::kPortable, "portable"},
+                                                   {Isa::kAvx2, "avx2"},
+                                                   {Isa::kAvx512, "avx512"},
+                                                   {Isa::kVnni, "avx512-vnni"}};
   for (const auto& [isa, name] : kSets) {
     if (isa <= isa_there()) found.sets_there.emplace_back(name);
     if (may_use(isa)) found.sets_used.emplace_back(name);
   }
-  if (has_vnni()) found.sets_there.emplace_back("avx512-vnni");
-  if (may_use_vnni()) found.sets_used.emplace_back("avx512-vnni");
 }
 
 /// Finds the files of data sets, and the tasks that learn from them; jets are generated.

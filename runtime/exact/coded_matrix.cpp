@@ -15,6 +15,20 @@ namespace {
 
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
 constexpr std::size_t kRowsAtOnce = 16;                   // whose scales are decoded at a time
+// Rows of x for which codes are decoded again every kFewRows rows, faster than to panels of floats once.
+constexpr std::size_t kMostOfRows = 8, kMostOfTiles = 96;
+
+/// Calls multiply(some) for a few rows of x at a time.
+template <class Multiply>
+void few_at_a_time(const Products& products, const Multiply& multiply) {
+  for (std::size_t m = 0; m < products.rows; m += kFewRows) {
+    Products some = products;
+    some.rows = std::min(kFewRows, products.rows - m);
+    some.x += m * products.x_stride;
+    some.y += m * products.y_row;
+    multiply(some);
+  }
+}
 
 /// Whether blocks of so many columns are whole vectors of codes.
 bool fits(const Encoding& encoding, std::size_t columns) {
@@ -30,7 +44,9 @@ CodedMatrix::CodedMatrix(std::shared_ptr<const QuantizedTensor> tensor)
   if (tensor_->encoding.number->bits == 8) bytes_ = byte_values(decoder_.grid().values.data());
 }
 
-bool CodedMatrix::is_for(std::size_t rows) { return rows > 0 && rows <= kFewRows; }
+bool CodedMatrix::is_for(std::size_t rows) const {
+  return rows > 0 && rows <= (tensor_->encoding.codes == CodeLayout::kTiles ? kMostOfTiles : kMostOfRows);
+}
 
 std::shared_ptr<const CodedMatrix> CodedMatrix::of(const std::shared_ptr<const QuantizedTensor>& tensor) {
   const Encoding& encoding = tensor->encoding;
@@ -80,7 +96,7 @@ void CodedMatrix::multiply_rows(const Products& products, std::size_t first, int
         if (has_zeros) decoder_.zero_points(block, {zeros + i * blocks, blocks});
       }
       part.codes = codes + (first + n) * layout.row_bytes;
-      multiply_codes(some, part);
+      few_at_a_time(some, [&](const Products& few) { multiply_codes(few, part); });
     }
   });
 }
@@ -114,7 +130,7 @@ void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, in
       some.y += n * products.y_column;
       scales_of_tile(view, decoder_, first + n, some.columns, scales, has_zeros ? zeros : nullptr);
       part.codes = codes + layout.tile_row(first + n) * layout.row_bytes;
-      exact::multiply_tiles(some, part);
+      few_at_a_time(some, [&](const Products& few) { exact::multiply_tiles(few, part); });
     }
   });
 }

@@ -19,7 +19,7 @@ class CodedMatrix {
   static std::shared_ptr<const CodedMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
   /// Whether it is faster than decoding the matrix: of few rows of x.
-  static bool is_for(std::size_t rows);
+  bool is_for(std::size_t rows) const;
 
   /// y = x * w^T, w being rows [first, first + products.columns) of the tensor, of a stack those of one of
   /// its matrices; what products says of w does not count. The bits are those of multiply() on the decoded

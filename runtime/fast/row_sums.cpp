@@ -43,7 +43,7 @@ void lane_sums_ref(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) 
 }
 
 void lane_sums(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
-  if (may_use_vnni()) return lane_sums_vnni(x, w, lanes);
+  if (may_use(Isa::kVnni)) return lane_sums_vnni(x, w, lanes);
   if (may_use(Isa::kAvx2)) return lane_sums_avx2(x, w, lanes);
   lane_sums_ref(x, w, lanes);
 }

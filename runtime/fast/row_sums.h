@@ -73,7 +73,7 @@ void lane_sums_avx2(const PlaneRows& x, const PackedRows& w, const Lanes& lanes)
 void add_lanes_avx2(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums);
 void weighted_sums_avx2(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
                         std::size_t rows, std::size_t count, float* made);
-/// Precondition: may_use_vnni().
+/// Precondition: may_use(Isa::kVnni).
 void lane_sums_vnni(const PlaneRows& x, const PackedRows& w, const Lanes& lanes);
 
 }  // namespace crumb::runtime

@@ -64,12 +64,12 @@ bool takes_tiles(const LevelCodes& levels, std::size_t block, std::size_t terms)
 }
 
 void sum_tiles(const ByteTerms& x, const LevelTiles& w, float* made) {
-  if (may_use_vnni()) return sum_tiles_vnni(x, w, made);
+  if (may_use(Isa::kVnni)) return sum_tiles_vnni(x, w, made);
   sum_tiles_avx2(x, w, made);
 }
 
 void add_panel(const ByteTerms& x, const LevelPanel& w, float* made, std::size_t made_stride) {
-  if (may_use_vnni()) return add_panel_vnni(x, w, made, made_stride);
+  if (may_use(Isa::kVnni)) return add_panel_vnni(x, w, made, made_stride);
   if (may_use(Isa::kAvx2)) return add_panel_avx2(x, w, made, made_stride);
   add_panel_ref(x, w, made, made_stride);
 }
@@ -77,7 +77,7 @@ void add_panel(const ByteTerms& x, const LevelPanel& w, float* made, std::size_t
 void tiles_to_panel(const LevelCodes& levels, const std::uint8_t* codes, std::size_t tiles,
                     std::uint8_t* panel) {
   const bool is_wide_table = !levels.flip && levels.bits > 6;
-  if (may_use_vnni() && !is_wide_table) return tiles_to_panel_vnni(levels, codes, tiles, panel);
+  if (may_use(Isa::kVnni) && !is_wide_table) return tiles_to_panel_vnni(levels, codes, tiles, panel);
   if (may_use(Isa::kAvx2) && !is_wide_table) return tiles_to_panel_avx2(levels, codes, tiles, panel);
   tiles_to_panel_ref(levels, codes, tiles, panel);
 }

@@ -78,7 +78,7 @@ void sum_tiles_avx2(const ByteTerms& x, const LevelTiles& w, float* made);
 void add_panel_avx2(const ByteTerms& x, const LevelPanel& w, float* made, std::size_t made_stride);
 void tiles_to_panel_avx2(const LevelCodes& levels, const std::uint8_t* codes, std::size_t tiles,
                          std::uint8_t* panel);
-/// Precondition: may_use_vnni().
+/// Precondition: may_use(Isa::kVnni).
 void sum_tiles_vnni(const ByteTerms& x, const LevelTiles& w, float* made);
 void add_panel_vnni(const ByteTerms& x, const LevelPanel& w, float* made, std::size_t made_stride);
 void tiles_to_panel_vnni(const LevelCodes& levels, const std::uint8_t* codes, std::size_t tiles,

@@ -72,7 +72,7 @@ std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t group
 }
 
 Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most) {
-  if (may_use_vnni()) return {.kind = Way::Kind::kQuads};
+  if (may_use(Isa::kVnni)) return {.kind = Way::Kind::kQuads};
   if (!may_use(Isa::kAvx2)) return {.kind = Way::Kind::kReference};
   const std::size_t span = span_in_16_bits(rows, groups, most);
   if (span == 0) return {.kind = Way::Kind::kWords};

@@ -83,7 +83,7 @@ void multiply_bytes(const Way& way, InVectors which, const ByteProducts& product
 /// Precondition: may_use(Isa::kAvx2).
 void multiply_words_avx2(InVectors which, const ByteProducts& products);
 void multiply_pairs_avx2(InVectors which, const ByteProducts& products, std::size_t span);
-/// Precondition: may_use_vnni().
+/// Precondition: may_use(Isa::kVnni).
 void multiply_quads_vnni(InVectors which, const ByteProducts& products);
 
 }  // namespace crumb::runtime::integer

@@ -35,7 +35,7 @@ struct Shape {
 /// A way that holds whatever the bytes are.
 integer::Way way_of_any_bytes() {
   using Kind = integer::Way::Kind;
-  return {.kind = may_use_vnni() ? Kind::kQuads : may_use(Isa::kAvx2) ? Kind::kWords : Kind::kReference};
+  return {.kind = may_use(Isa::kVnni) ? Kind::kQuads : may_use(Isa::kAvx2) ? Kind::kWords : Kind::kReference};
 }
 
 /// Memory of one thread for the operands of a product.

@@ -103,8 +103,7 @@ void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, 
   product.columns = outputs_;
   product.terms = product.w_stride = terms_;
   if (fast_ && promise == Promise::kFast && fast_->multiply(product, threads)) return;
-  if (coded_ && exact::CodedMatrix::is_for(product.rows))
-    return coded_->multiply(product, at * outputs_, threads);
+  if (coded_ && coded_->is_for(product.rows)) return coded_->multiply(product, at * outputs_, threads);
   if (packed_) return multiply_packed(product, at, threads);
   if (sparse_) return sparse_->multiply(product, threads);
   product.w = rows_.values<float>().data() + at * outputs_ * terms_;

@@ -86,12 +86,12 @@ TEST_CASE("row sums: lanes have the sums of their terms, of all widths of codes 
       lane_sums_avx2(planes, w, {made.data(), x_stride, row_stride});
       REQUIRE(made == expected);
     }
-    if (!may_use_vnni()) continue;
+    if (!may_use(Isa::kVnni)) continue;
     std::ranges::fill(made, 77);
     lane_sums_vnni(planes, w, {made.data(), x_stride, row_stride});
     REQUIRE(made == expected);
   }
-  if (!may_use_vnni()) testing::skip("this processor has no AVX-512 VNNI");
+  if (!may_use(Isa::kVnni)) testing::skip("this processor has no AVX-512 VNNI");
 }
 
 TEST_CASE("row sums: lanes add up to blocks, and blocks to rows in their order") {

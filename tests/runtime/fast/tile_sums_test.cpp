@@ -88,7 +88,7 @@ void by_each(const Call& reference, const Call& avx2, const Call& vnni, const st
     avx2(made.data());
     REQUIRE(made == expected);
   }
-  if (!may_use_vnni()) return;
+  if (!may_use(Isa::kVnni)) return;
   made = start;
   vnni(made.data());
   REQUIRE(made == expected);
@@ -118,7 +118,7 @@ TEST_CASE("tile sums: those of the definition, of all widths, tables, blocks and
     tiles_to_panel(levels, codes.data(), tiles, made.data());
     REQUIRE(made == expected);
   }
-  if (!may_use_vnni()) testing::skip("this processor has no AVX-512 VNNI");
+  if (!may_use(Isa::kVnni)) testing::skip("this processor has no AVX-512 VNNI");
 }
 
 TEST_CASE("tile sums: panels give those of the definition, for any number of rows and blocks of fours") {

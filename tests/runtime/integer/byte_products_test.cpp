@@ -103,7 +103,7 @@ TEST_CASE("byte products are the exact sums, and nothing else is written") {
     };
     REQUIRE(with({.kind = Way::Kind::kReference}) == expected);
     REQUIRE(with(way_of(drawn.weights, drawn.groups, drawn.most_code)) == expected);
-    if (may_use_vnni()) REQUIRE(with({.kind = Way::Kind::kQuads}) == expected);
+    if (may_use(Isa::kVnni)) REQUIRE(with({.kind = Way::Kind::kQuads}) == expected);
     if (!may_use(Isa::kAvx2)) continue;
     REQUIRE(with({.kind = Way::Kind::kWords}) == expected);
     const std::size_t most_span = span_in_16_bits(drawn.weights, drawn.groups, drawn.most_code);
@@ -114,7 +114,7 @@ TEST_CASE("byte products are the exact sums, and nothing else is written") {
   }
   if (!may_use(Isa::kAvx2)) return testing::skip("AVX2: this processor has none");
   CHECK(spans > 2000);
-  if (!may_use_vnni()) testing::skip("AVX-512 VNNI: this processor has none, or may not use it");
+  if (!may_use(Isa::kVnni)) testing::skip("AVX-512 VNNI: this processor has none, or may not use it");
 }
 
 TEST_CASE("the span of 16 bits ends where a register could pass them") {
