@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "export/lint/subject.h"
+#include "export/qcdq/block_products.h"
 #include "export/qcdq/from_qcdq.h"
 #include "export/qcdq/to_qcdq.h"
 #include "export/qonnx/bake_weights.h"
@@ -101,7 +103,13 @@ void note(WriteReport& report, const char* text, const std::vector<std::string>&
 }
 
 WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOptions& options) {
-  const Graph source = bake_weights(prepared(graph, options));
+  Graph given = graph;
+  BlockProducts products;
+  if (options.weights_as == WeightsAs::kMatMulNBits) {
+    given = graph::lift_quantized(std::move(given));
+    products = take_block_products(given);
+  }
+  const Graph source = bake_weights(prepared(given, options));
   QcdqReport qcdq;
   const QcdqOptions wanted{
       .opset = options.opset > 0      ? options.opset
@@ -111,9 +119,15 @@ WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOpti
       .weights_as_float = options.weights_as_float,
       .arithmetic = options.allow_arithmetic ? Arithmetic::kWhereNeeded : Arithmetic::kNone};
   const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &qcdq) : least_qcdq(source, wanted, qcdq);
-  graph::write_onnx(made, path,
-                    [&](const Graph& found) { expect_same_quantizers(from_qcdq(made), from_qcdq(found)); });
+  graph::write_onnx(put_block_products(made, products), path, [&](const Graph& found) {
+    expect_same_products(made, products, found);
+    expect_same_quantizers(from_qcdq(made), from_qcdq(found));
+  });
   WriteReport report = report_of(source, made.opset());
+  report.weights += products.size();
+  if (!products.empty())
+    report.notes.push_back(count_text(products.size(), "weight") + (products.size() == 1 ? " is" : " are") +
+                           " written as " + kMatMulNBits + " of com.microsoft, which onnxruntime runs");
   note(report, "QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ",
        qcdq.ties);
   note(report, "written as float arithmetic: ", qcdq.arithmetic);
@@ -168,6 +182,13 @@ WriteReport write_packed(const Graph& graph, const fs::path& path, const WriteOp
 }
 
 }  // namespace
+
+WeightsAs weights_as_named(std::string_view name) {
+  const auto found = std::ranges::find(kWeightsAsNames, name);
+  if (found == std::end(kWeightsAsNames))
+    throw usage_error(unknown_name("form of weights", name, kWeightsAsNames) + " (qcdq, MatMulNBits)");
+  return static_cast<WeightsAs>(found - std::begin(kWeightsAsNames));
+}
 
 std::string_view name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)]; }
 

@@ -33,6 +33,16 @@ std::string_view name_of(Form form);
 /// Throws usage Error, which names the nearest one.
 Form form_named(std::string_view name);
 
+/// How kQcdq writes the weights of products (MatMul) that are packed as codes.
+enum class WeightsAs : std::uint8_t {
+  kQcdq,         ///< as all others: integers before a DequantizeLinear
+  kMatMulNBits,  ///< onnxruntime's product of packed weights (export/qcdq/block_weight.h says which it holds)
+};
+inline constexpr std::string_view kWeightsAsNames[] = {"qcdq", "MatMulNBits"};  ///< by the enumerator
+
+/// Throws usage Error, which names the nearest one.
+WeightsAs weights_as_named(std::string_view name);
+
 struct WriteOptions {
   Profile profile = Profile::kQonnx;  ///< kQonnx: the rules to keep in addition to the portable ones
   std::int64_t opset = 0;             ///< 0: 13, or the least that the operators need
@@ -42,7 +52,8 @@ struct WriteOptions {
       false;                  ///< kQonnx: also what the profile's tool computes nearly the same; it is a note
   bool integer_view = false;  ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
   bool weights_as_float = false;  ///< kQcdq: weights as float32 behind a QuantizeLinear of their own
-  bool allow_arithmetic = false;  ///< kQcdq: float arithmetic for what QuantizeLinear cannot say
+  WeightsAs weights_as = WeightsAs::kQcdq;   ///< kQcdq
+  bool allow_arithmetic = false;             ///< kQcdq: float arithmetic for what QuantizeLinear cannot say
   std::map<std::string, std::string> files;  ///< packed: what the file takes along, by path
   bool native_types = false;  ///< kQcdq, operator set 21: INT4, UINT4, FLOAT4, float8 and scales of blocks
 };

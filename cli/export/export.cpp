@@ -54,7 +54,8 @@ constexpr ExportForm kForms[] = {
     {"qonnx",
      kOfNetworks | kOpset | kProfile | kIntegerView | kAllowApproximate | kAccumulatorConfig | kInputRange,
      write_export_network},
-    {"qcdq", kOfNetworks | kOpset | kWeightsAsFloat | kNativeTypes | kAllowArithmetic, write_export_network},
+    {"qcdq", kOfNetworks | kOpset | kWeightsAsFloat | kWeightsAs | kNativeTypes | kAllowArithmetic,
+     write_export_network},
     {"float", kOfNetworks | kOpset, write_export_network},
     {"packed", kOfNetworks, write_export_network},
     {kGgufForm, 0, write_gguf},
@@ -128,6 +129,12 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
   verb->add_flag(
           "--weights-as-float", options->weights_as_float,
           "qcdq: weights as float32 behind a QuantizeLinear, which qonnx's converter reads without loss")
+      ->group("How the file is written");
+  verb->add_option(
+          "--weights-as", options->weights_as,
+          "qcdq: packed weights of MatMuls as onnxruntime's product of packed weights, 2, 4 or 8 bits "
+          "in groups of 16 or more (MatMulNBits), instead of integers (qcdq)")
+      ->type_name("MatMulNBits|qcdq")
       ->group("How the file is written");
   verb->add_flag("--native-types", options->native_types,
                  "qcdq, operator set 21 and later: int4, uint4, ... as element types")

@@ -27,6 +27,7 @@ constexpr FlagRow kFlags[] = {
      [](const ExportFlags& o) { return !o.accumulators.empty(); }},
     {"--input-range", kInputRange, [](const ExportFlags& o) { return !o.ranges.empty(); }},
     {"--weights-as-float", kWeightsAsFloat, [](const ExportFlags& o) { return o.weights_as_float; }},
+    {"--weights-as", kWeightsAs, [](const ExportFlags& o) { return !o.weights_as.empty(); }},
     {"--native-types", kNativeTypes, [](const ExportFlags& o) { return o.native_types; }},
     {"--allow-arithmetic", kAllowArithmetic, [](const ExportFlags& o) { return o.allow_arithmetic; }},
     {"--without-adapters", kWithoutAdapters, [](const ExportFlags& o) { return o.without_adapters; }},

@@ -12,7 +12,7 @@
 namespace crumb::cli {
 
 struct ExportFlags {
-  std::string input, output, accumulators, to, shard, dtype, adapter, profile = "qonnx";
+  std::string input, output, accumulators, to, shard, dtype, adapter, weights_as, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
   std::int64_t opset = 0;
@@ -40,6 +40,7 @@ inline constexpr std::uint32_t kName = 1u << 13;
 inline constexpr std::uint32_t kHls4ml = 1u << 14;   ///< hls4ml's projects only
 inline constexpr std::uint32_t kFinn = 1u << 15;     ///< FINN's projects only
 inline constexpr std::uint32_t kProject = 1u << 16;  ///< both kinds of projects
+inline constexpr std::uint32_t kWeightsAs = 1u << 17;
 }  // namespace export_flag
 
 /// A form that --to takes.

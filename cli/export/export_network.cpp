@@ -100,6 +100,8 @@ void write_export_network(const ExportFlags& options) {
     throw usage_error("--native-types needs operator set " + std::to_string(kNativeOpset) +
                       " or later, found --opset " + std::to_string(options.opset));
   }
+  const auto weights_as = options.weights_as.empty() ? exporting::WeightsAs::kQcdq
+                                                     : exporting::weights_as_named(options.weights_as);
   claim_output(options.output);
   std::optional<OutputFile> accumulators;  // opened before the work, so that it does not fail after it
   if (!options.accumulators.empty()) {
@@ -126,6 +128,7 @@ void write_export_network(const ExportFlags& options) {
       .allow_approximate = options.allow_approximate,
       .integer_view = options.integer_view,
       .weights_as_float = options.weights_as_float,
+      .weights_as = weights_as,
       .allow_arithmetic = options.allow_arithmetic,
       .files = is_packed ? files_beside(options.input) : std::map<std::string, std::string>(),
       .native_types = options.native_types};

@@ -6,6 +6,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/within.h"
+#include "graph/onnx/block_operators.h"
 #include "graph/onnx/local_functions.h"
 #include "graph/onnx/wire/read_model.h"
 
@@ -35,9 +36,10 @@ Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder,
   }
   const Result<OnnxModel> model = parse_onnx_model(bytes);
   if (!model.ok()) throw Error("not an ONNX model, or a damaged one: " + model.failure().message);
-  if (model.value().functions == 0) return read_model(bytes, model.value(), folder, std::move(source));
+  if (model.value().functions == 0)
+    return take_block_operators(read_model(bytes, model.value(), folder, std::move(source)));
   const std::string inlined = without_functions(bytes);
-  return read_model(std::as_bytes(std::span(inlined)), folder);
+  return take_block_operators(read_model(std::as_bytes(std::span(inlined)), folder));
 }
 
 }  // namespace
