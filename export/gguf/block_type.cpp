@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
@@ -72,6 +73,11 @@ bool divides(const QuantizedView& tensor, const GgmlCodes& codes) {
   return cols % codes.elements == 0 && (own % codes.group == 0 || own >= cols);
 }
 
+LevelRange mirrored(LevelRange levels) {
+  levels.least = -std::exchange(levels.greatest, -levels.least);
+  return levels;
+}
+
 bool holds(const GgmlCodes& codes, const LevelRange& levels) {
   const int most = codes.is_signed ? 127 : (1 << codes.bits) - 1;
   const int least = codes.is_signed ? -128 : 0;
@@ -129,10 +135,13 @@ Result<BlockType> find_block_type(const QuantizedView& tensor) {
   std::optional<LevelRange> levels;
   if (tensor.encoding.zero == ZeroPoint::kNone || tensor.encoding.zero == ZeroPoint::kInteger)
     levels = levels_of(tensor);
-  for (const GgmlCodes& codes : ggml_code_types())
+  for (const GgmlCodes& codes : ggml_code_types()) {
+    const bool has_levels = codes.kind == Kind::kLevels;
     if (fits(tensor, codes, levels))
-      return BlockType{find_ggml_type(codes.type), &codes,
-                       codes.kind == Kind::kLevels ? levels->doublings : 0};
+      return BlockType{find_ggml_type(codes.type), &codes, has_levels ? levels->doublings : 0};
+    if (has_levels && levels && fits(tensor, codes, mirrored(*levels)))
+      return BlockType{find_ggml_type(codes.type), &codes, levels->doublings, true};
+  }
   if (cols % 32 != 0)
     return Failure{"its rows have " + std::to_string(cols) +
                    " weights, which no GGUF type of codes divides (they have blocks of 32 and more); only "
@@ -167,10 +176,12 @@ std::uint16_t BlockRows::scale_bits(std::uint64_t block) const {
   }
   const float scale = decoder_.scale(block);
   const float d = std::ldexp(scale, -type_.doublings);
-  const std::uint16_t bits = float_to_f16(d);
+  std::uint16_t bits = float_to_f16(d);
   // Halving may round a subnormal: twice the half must be the scale again.
   if (std::ldexp(f16_to_float(bits), type_.doublings) != scale || std::signbit(d) != std::signbit(scale))
     fail(block, type_.doublings == 0 ? "the scale" : "a part of the scale", d);
+  constexpr std::uint16_t kSign = 0x8000;
+  if (type_.mirrored && scale != 0) bits ^= kSign;
   return bits;
 }
 
@@ -198,7 +209,8 @@ std::array<std::uint8_t, 256> BlockRows::codes_under(float zero) const {
   for (int pattern = 0; pattern < 1 << view_.encoding.number->bits; ++pattern) {
     const float value = decoder_.grid().values[static_cast<std::size_t>(pattern)];
     if (!std::isfinite(value)) continue;
-    const int level = static_cast<int>(std::ldexp(value - zero, type_.doublings));
+    const int meant = static_cast<int>(std::ldexp(value - zero, type_.doublings));
+    const int level = type_.mirrored ? -meant : meant;
     table[static_cast<std::size_t>(pattern)] =
         static_cast<std::uint8_t>((level + type_.codes->zero) / type_.codes->step);
   }

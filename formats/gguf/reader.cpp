@@ -121,6 +121,15 @@ Result<std::uint64_t> find_alignment(const GgufHeader& header) {
   return alignment;
 }
 
+/// What may be wrong with a file whose tensor has other bytes than its type says.
+std::string hint_for(const GgufTensor& tensor) {
+  constexpr std::uint32_t kTwoBits = 42;
+  if (tensor.type->number != kTwoBits) return "";
+  return " (or its Q2_0 is that of a fork of llama.cpp, with blocks of 128 under the same number, which is "
+         "not "
+         "read: llama.cpp's has blocks of 64)";
+}
+
 /// Makes offsets those in the file, and checks where the data lie.
 Status place_tensors(GgufHeader& header, std::uint64_t file_size) {
   std::vector<std::uint32_t> order(header.tensors.size());
@@ -139,7 +148,7 @@ Status place_tensors(GgufHeader& header, std::uint64_t file_size) {
       return fail(tensor, "its data, " + byte_text(tensor.bytes) + " from byte " + std::to_string(*begin) +
                               " on, end " + byte_text(*end - file_size) +
                               " behind the end of the file, which holds " + byte_text(file_size) +
-                              ": it is cut short or damaged");
+                              ": it is cut short or damaged" + hint_for(tensor));
     tensor.offset = tensor.bytes > 0 ? *begin : header.data_offset <= file_size ? header.data_offset : 0;
   }
   const auto& tensors = header.tensors;
@@ -158,7 +167,8 @@ Status place_tensors(GgufHeader& header, std::uint64_t file_size) {
     if (before != nullptr && tensor.offset < before->offset + before->bytes)
       return fail(tensor, "its data begin at byte " + std::to_string(tensor.offset) + ", inside those of " +
                               quote_text(before->name) + ", which end at " +
-                              std::to_string(before->offset + before->bytes) + ": they overlap");
+                              std::to_string(before->offset + before->bytes) + ": they overlap" +
+                              hint_for(*before));
     before = &tensor;
   }
   return {};

@@ -9,9 +9,10 @@ transformers = pytest.importorskip("transformers")
 gguf = pytest.importorskip("gguf")
 safetensors_numpy = pytest.importorskip("safetensors.numpy")
 from gguf_checkpoints import make_folder  # noqa: E402
+from newer_types import dequantize  # noqa: E402
 
 SIZES = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1, "head_dim": 64}
-KINDS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ2_0", "MXFP4", "NVFP4")
+KINDS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ2_0", "MXFP4", "NVFP4", "Q1_0", "Q2_0")
 
 
 def interleave(rows, size):
@@ -90,7 +91,7 @@ def test_codes_and_scales_go_there_and_back(crumb, float_file, tmp_path, name):
         ("blk.0.attn_k.weight", "self_attn.k_proj", 64),
         ("blk.0.ffn_down.weight", "mlp.down_proj", 0),
     ]:
-        want = gguf.quants.dequantize(blocks[tensor], kind)
+        want = dequantize(blocks[tensor], kind)
         got = floats[f"model.layers.0.{own}.weight"]
         assert np.array_equal(interleave(got, size) if size else got, want), tensor
     crumb("convert", tmp_path / "b.crumb", tmp_path / "c.gguf")
@@ -104,6 +105,15 @@ def test_codes_and_scales_go_there_and_back(crumb, float_file, tmp_path, name):
     for key in fields:
         if not key.startswith("GGUF.") and key not in ("general.file_type", "general.quantization_version"):
             assert again[key] == fields[key], key
+
+
+def test_a_forks_blocks_of_two_bits_are_refused(crumb, float_file, tmp_path, monkeypatch):
+    """A fork writes blocks of 128, 34 bytes, under the number of Q2_0."""
+    kind = gguf.GGMLQuantizationType["Q2_0"]
+    monkeypatch.setitem(gguf.GGML_QUANT_SIZES, kind, (128, 34))
+    rewrite(float_file, tmp_path / "a.gguf", kind)
+    said = crumb("inspect", tmp_path / "a.gguf", status=1).stderr
+    assert "its Q2_0 is that of a fork of llama.cpp, with blocks of 128" in said
 
 
 def test_the_scale_of_a_tensor_goes_along(crumb, float_file, tmp_path):
