@@ -101,6 +101,11 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
     if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
     note_foreign_operators(source.graph, notes);
+    if (const std::size_t packed = source.graph.quantized.size(); packed > 0)
+      notes.say(count_text(packed, "weight") +
+                (packed == 1 ? " is packed codes already and stays as it is"
+                             : " are packed codes already and stay as they are") +
+                " (MatMulNBits or GatherBlockQuantized of onnxruntime)");
     if (const std::string types = text_of_other_floats(source.graph); !types.empty()) {
       notes.say("the network is in " + types + "; it is computed and quantized in float32");
       source.graph = graph::to_float32(std::move(source.graph), graph::Ends::kKept);

@@ -10,9 +10,9 @@
 #include "cli/flags/flag_group.h"
 #include "cli/flags/verb.h"
 #include "cli/output.h"
+#include "jobs/compared_tensors.h"
 #include "quant/distortion.h"
 #include "quant/packed/packed_stream.h"
-#include "quant/tensor_source.h"
 
 namespace crumb::cli {
 namespace {
@@ -33,11 +33,13 @@ struct Row {
 };
 
 /// Names that only one side has are an error: comparing the rest would hide them.
-void require_same_names(const TensorSource& a, const TensorSource& b, const CompareFlags& options) {
+void require_same_names(const jobs::ComparedTensors& a, const jobs::ComparedTensors& b,
+                        const CompareFlags& options) {
   std::string message;
   size_t missing = 0;
-  const auto look = [&](const TensorSource& here, const TensorSource& there, const std::string& path) {
-    for (const SourceTensor& tensor : here.tensors()) {
+  const auto look = [&](const jobs::ComparedTensors& here, const jobs::ComparedTensors& there,
+                        const std::string& path) {
+    for (const jobs::ComparedTensors::Row& tensor : here.rows()) {
       if (!there.find(tensor.name) && missing++ < 20)
         message += "\n  " + quote_text(path) + " lacks " + printable(tensor.name);
     }
@@ -59,15 +61,15 @@ Distortion distortion_of(ValueStream& reference, ValueStream& value) {
 }
 
 void compare_verb(const CompareFlags& options) {
-  const TensorSource a = TensorSource::open(options.a, options.key);
-  const TensorSource b = TensorSource::open(options.b);
+  const jobs::ComparedTensors a = jobs::ComparedTensors::open(options.a, options.key);
+  const jobs::ComparedTensors b = jobs::ComparedTensors::open(options.b);
   require_same_names(a, b, options);
   std::vector<Row> rows;
   {
-    Progress progress("comparing", "tensors", a.tensors().size(), 0);
-    for (const SourceTensor& tensor : a.tensors()) {
+    Progress progress("comparing", "tensors", a.rows().size(), 0);
+    for (const jobs::ComparedTensors::Row& tensor : a.rows()) {
       check_interrupt();
-      const SourceTensor& other = *b.find(tensor.name);
+      const jobs::ComparedTensors::Row& other = *b.find(tensor.name);
       if (tensor.shape != other.shape) {
         throw Error("tensor " + quote_text(tensor.name) + " has shape " + shape_text(tensor.shape) + " in " +
                     quote_text(options.a) + " and " + shape_text(other.shape) + " in " +

@@ -4,6 +4,7 @@ Both sides run: onnxruntime and Crumb's engines, over drawn shapes, widths, zero
 (block_models.py).
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -146,6 +147,32 @@ def test_written_products_run_in_onnxruntime(crumb, tmp_path, spec, bits):
     again = tmp_path / "again.onnx"
     crumb("export", out, "-o", again, "--to", "qcdq", "--weights-as", "MatMulNBits")
     assert again.read_bytes() == out.read_bytes()
+
+
+def test_compare_decodes_them(crumb, tmp_path):
+    """Against the floats that were quantized, constant by constant; and against itself."""
+    made = float_network(np.random.default_rng(8))
+    source = save(made.model(), tmp_path / "net.onnx")
+    crumb("quantize", source, "-o", tmp_path / "net.crumb", "--weights", "int4:group=32:pad=on")
+    out, floats = tmp_path / "out.onnx", tmp_path / "floats.onnx"
+    crumb("export", tmp_path / "net.crumb", "-o", out, "--to", "qcdq", "--weights-as", "MatMulNBits")
+    crumb("export", tmp_path / "net.crumb", "-o", floats, "--to", "float")
+    for other in (out, floats):
+        rows = json.loads(crumb("compare", out, other, "--json").stdout)["tensors"]
+        assert len(rows) == 12 and all(row["exact_fraction"] == 1 for row in rows)
+    before = {t.name: numpy_helper.to_array(t).astype(np.float64) for t in onnx.load(source).graph.initializer}
+    after = {t.name: numpy_helper.to_array(t).astype(np.float64) for t in onnx.load(floats).graph.initializer}
+    for row in json.loads(crumb("compare", source, out, "--json").stdout)["tensors"]:
+        error = np.abs(before[row["name"]] - after[row["name"]])
+        assert np.isclose(row["max_abs_error"], error.max(), rtol=1e-6)
+        assert np.isclose(row["mean_abs_error"], error.mean(), rtol=1e-6)
+
+
+def test_quantizing_again_says_that_they_stay(crumb, drawn, tmp_path):
+    made, weights, path = drawn
+    said = crumb("quantize", path, "-o", tmp_path / "again.crumb", "--weights", "int8:channel").stderr
+    assert f"{len(weights)} weights are packed codes already and stay as they are" in said
+    check(run_crumb(crumb, tmp_path / "again.crumb", made.inputs, tmp_path / "run"), made)
 
 
 def test_other_nodes_stay_as_they_are_without_it(crumb, tmp_path):
