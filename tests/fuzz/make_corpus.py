@@ -288,6 +288,13 @@ def graphs():
         ("QuantizeLinear", "x s o", "a"), ("Clip", "a l h", "b"), ("DequantizeLinear", "b s o", "y"),
     ], [("s", values() + 4), ("o", np.zeros((), np.int8)), ("l", np.int8(-7) + np.zeros((), np.int8)),
         ("h", np.ones((), np.int8))])  # fmt: skip
+    runtime, sizes = ("com.microsoft", 1), {"K": 4, "N": 4, "bits": 4, "block_size": 16}
+    codes = [("c", values(4, 1, 8, dtype="u1")), ("z", values(4, 1, dtype="u1")), ("r", values(3, 8, dtype="u1"))]
+    blocks = [("s", values(4, 1) + 1), ("o", values(4)), ("f", values(4, 1)), ("i", np.array([1, -1])), ("t", values(3, 1) + 1)]
+    graph_file("block_codes", [
+        ("com.microsoft::MatMulNBits", "x c s z", "a", sizes), ("com.microsoft::MatMulNBits", "a c s f  o", "b", sizes),
+        ("com.microsoft::GatherBlockQuantized", "r i t", "g", {"bits": 4, "block_size": 16}), ("Relu", "b", "y"),
+    ], [*codes, *blocks], imports=[runtime])  # fmt: skip
     channels_last = ("qonnx.custom_op.channels_last", 13)
     c = channels_last[0] + "::"
     graph_file("channels_last", [
