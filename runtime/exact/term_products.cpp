@@ -7,19 +7,29 @@
 
 namespace crumb::runtime::exact {
 
+namespace {
+
+float sum_of_terms(const TermProducts& p, std::size_t n, const float* x) {
+  float partial[kPartialSums] = {};
+  std::size_t k = 0;
+  for (; k < p.terms; ++k) {
+    float& sum = partial[k % kPartialSums];
+    sum = std::fma(x[p.x_offsets[k]], p.w[n * p.w_stride + k], sum);
+  }
+  for (; k % kPartialSums != 0; ++k) partial[k % kPartialSums] += 0.0F;
+  return fold(partial);
+}
+
+}  // namespace
+
 void multiply_terms_ref(const TermProducts& p) {
   for (std::size_t n = 0; n < p.outputs; ++n) {
-    for (std::size_t at = 0; at < p.positions; ++at) {
-      float partial[kPartialSums] = {};
-      std::size_t k = 0;
-      for (; k < p.terms; ++k) {
-        float& sum = partial[k % kPartialSums];
-        sum = std::fma(p.x[k * p.x_stride + at], p.w[n * p.w_stride + k], sum);
+    for (std::size_t line = 0; line < p.lines; ++line) {
+      for (std::size_t at = 0; at < p.positions; ++at) {
+        float& y = p.y[n * p.y_stride + line * p.y_line + at];
+        y = sum_of_terms(p, n, p.x + line * p.x_line + at);
+        if (p.bias) y += p.bias[n];
       }
-      for (; k % kPartialSums != 0; ++k) partial[k % kPartialSums] += 0.0F;
-      float& y = p.y[n * p.y_stride + at];
-      y = fold(partial);
-      if (p.bias) y += p.bias[n];
     }
   }
 }

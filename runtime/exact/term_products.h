@@ -1,6 +1,7 @@
 // Products of float32 matrices as products.h has them, of an operand whose terms lie apart: x[k] is a run of
-// positions. So lie the windows of a convolution, and with a kernel of 1 x 1 the image itself. The bits are
-// those of products.h.
+// positions. So lie the windows of a convolution, laid out or in the image itself. The bits are those of
+// products.h: term k of an output of a convolution, in the order of its weights (input channels, then taps of
+// the kernel; padding counts as zeros), is added to partial sum k mod 16.
 //
 // Vectors hold neighbouring positions. Partial sum i of a tile is finished before another begins (terms i, i
 // + 16, i + 32, ...), so a tile is a block of registers as in any product of matrices, and sixteen of them
@@ -11,20 +12,23 @@
 
 namespace crumb::runtime::exact {
 
-/// y[n, p] = the sum over k of x[k, p] * w[n, k], and bias[n] added to that; for n < outputs, p < positions,
-/// k < terms. Strides count floats from term to term of x, from output to output of w and y. y overlaps
-/// nothing else.
+/// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that; for n < outputs,
+/// l < lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + x_offsets[k] + p], and y[n, l, p]
+/// is y[n * y_stride + l * y_line + p]. w_stride counts floats from output to output. y overlaps nothing else.
 struct TermProducts {
   std::size_t outputs = 0;
+  std::size_t lines = 1;
   std::size_t positions = 0;
   std::size_t terms = 0;
   const float* x = nullptr;
-  std::size_t x_stride = 0;
+  const std::size_t* x_offsets = nullptr;  ///< one a term
+  std::size_t x_line = 0;
   const float* w = nullptr;
   std::size_t w_stride = 0;
   const float* bias = nullptr;  ///< null: none
   float* y = nullptr;
   std::size_t y_stride = 0;
+  std::size_t y_line = 0;
 };
 
 /// By the definition; kept for ever.

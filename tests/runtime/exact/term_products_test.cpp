@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -29,16 +30,23 @@ std::vector<std::uint32_t> number_bits(const std::vector<float>& values) {
 /// sizes, zeros of both signs, products below the least number, and rarely infinities.
 struct DrawnTerms {
   std::vector<float> x, w, bias, y;
+  std::vector<std::size_t> offsets;
   TermProducts products;
 
   explicit DrawnTerms(std::mt19937_64& engine) {
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
     products.outputs = 1 + below(15);
-    products.positions = 1 + below(150);
-    products.terms = below(3) == 0 ? below(20) : below(90);
-    products.x_stride = products.positions + below(5);
+    products.lines = below(2) == 0 ? 1 : 1 + below(6);
+    products.positions = 1 + below(products.lines == 1 ? 200 : 40);
+    products.terms = below(3) == 0 ? below(20) : below(120);
+    if (below(4) == 0) products.terms = below(2) == 0 ? 9 : 25;
     products.w_stride = products.terms + below(5);
-    products.y_stride = products.positions + below(3);
+    products.y_line = products.positions + below(3);
+    products.y_stride = products.lines * products.y_line + below(3);
+    products.x_line = below(3) == 0 ? below(3) : products.positions + below(7);
+    const std::size_t room = below(3) == 0 ? 1 + below(8) : 1 + products.terms * 11;  // runs overlap or not
+    for (std::size_t k = 0; k < products.terms; ++k) offsets.push_back(below(room));
+    products.x_offsets = offsets.data();
     const std::size_t spread = below(3) * 12;
     const bool has_infinities = below(20) == 0;
     const auto draw = [&](std::size_t rows, std::size_t stride, std::size_t columns) {
@@ -50,13 +58,18 @@ struct DrawnTerms {
         if (below(16) == 0) v = below(2) == 0 ? 0.0F : -0.0F;
         if (spread == 24 && below(8) == 0) v = std::ldexp(v, -90);
         if (has_infinities && below(200) == 0) v = std::numeric_limits<float>::infinity();
+        if (has_infinities && below(400) == 0) v = std::numeric_limits<float>::quiet_NaN();
       }
       return values;
     };
-    x = draw(products.terms, products.x_stride, products.positions);
+    std::size_t farthest = 0;
+    for (const std::size_t offset : offsets) farthest = std::max(farthest, offset);
+    x = draw(1, 0, farthest + (products.lines - 1) * products.x_line + products.positions);
     w = draw(products.outputs, products.w_stride, products.terms);
     if (below(2) == 0) bias = draw(1, 0, products.outputs);
-    y.assign((products.outputs - 1) * products.y_stride + products.positions, 7.0F);
+    y.assign((products.outputs - 1) * products.y_stride + (products.lines - 1) * products.y_line +
+                 products.positions,
+             7.0F);
     products.x = x.data();
     products.w = w.data();
     products.bias = bias.empty() ? nullptr : bias.data();
@@ -74,10 +87,12 @@ TEST_CASE("term products: every way has the definition's bits, and writes nothin
     const TermProducts& p = drawn.products;
     std::vector<float> expected = drawn.y;
     for (std::size_t n = 0; n < p.outputs; ++n) {
-      for (std::size_t at = 0; at < p.positions; ++at) {
+      for (std::size_t at = 0; at < p.lines * p.positions; ++at) {
+        const std::size_t line = at / p.positions, position = at % p.positions;
         std::vector<float> row;
-        for (std::size_t k = 0; k < p.terms; ++k) row.push_back(p.x[k * p.x_stride + at]);
-        float& y = expected[n * p.y_stride + at];
+        for (std::size_t k = 0; k < p.terms; ++k)
+          row.push_back(p.x[line * p.x_line + p.x_offsets[k] + position]);
+        float& y = expected[n * p.y_stride + line * p.y_line + position];
         y = dot_ref(row.data(), p.w + n * p.w_stride, p.terms);
         if (p.bias) y += p.bias[n];
       }
