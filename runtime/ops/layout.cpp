@@ -5,6 +5,7 @@
 #include "graph/strided_index.h"
 #include "runtime/ops/broadcast.h"
 #include "runtime/ops/convert.h"
+#include "runtime/ops/copy_by_index.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -291,26 +292,6 @@ Padding padding_of(const Call& call, const std::optional<Ints>& attribute, bool 
   return made;
 }
 
-/// Index i of axis a adds offsets[a][i] to the offset in `from`; the element is `fill` where one of these is
-/// -1.
-template <class T>
-void copy_padded(std::span<const T> from, const std::vector<Ints>& offsets, T fill, const Ints& shape,
-                 std::span<T> to) {
-  Ints index(shape.size(), 0);
-  for (T& element : to) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < shape.size() && at >= 0; ++i) {
-      const std::int64_t step = offsets[i][static_cast<std::size_t>(index[i])];
-      at = step < 0 ? -1 : at + step;
-    }
-    element = at < 0 ? fill : from[static_cast<std::size_t>(at)];
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      if (++index[i] < shape[i]) break;
-      index[i] = 0;
-    }
-  }
-}
-
 Kernel pad(const NodeFacts& facts) {
   const std::string mode = facts.text_or("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
@@ -322,23 +303,23 @@ Kernel pad(const NodeFacts& facts) {
     const Array x = call.in(0);
     const Padding padding = padding_of(call, attribute, mode != "constant");
     const Ints& shape = padding.shape;
+    if (call.has(2) && call.in(2).size() != 1)
+      call.fail("its value: expected one number, found " + text_of(call.in(2)));
+    if (shape == x.shape() && std::ranges::all_of(padding.before, [](std::int64_t n) { return n == 0; }))
+      return call.give(0, x.reshaped(shape));
     std::vector<Ints> offsets(shape.size());
     const Ints strides = strides_of(x.shape());
     for (std::size_t i = 0; i < shape.size(); ++i) {
       for (std::int64_t at = 0; at < shape[i]; ++at) {
         const std::int64_t index = padded_index(at - padding.before[i], x.shape()[i], mode[0]);
-        offsets[i].push_back(index < 0 ? -1 : index * strides[i]);
+        offsets[i].push_back(index < 0 ? kNoElement : index * strides[i]);
       }
     }
     Array& made = call.make(0, x.type(), shape);
     with_carrier(x.carrier(), [&]<class T>() {
       T fill = converted<T>(number);
-      if (call.has(2)) {
-        const auto given = call.values<T>(2, x.carrier());
-        if (given.size() != 1) call.fail("its value: expected one number, found " + text_of(call.in(2)));
-        fill = given[0];
-      }
-      copy_padded<T>(x.values<T>(), offsets, fill, shape, made.writable<T>());
+      if (call.has(2)) fill = call.values<T>(2, x.carrier())[0];
+      copy_by_index<T>(x.values<T>().data(), offsets, fill, made.writable<T>());
     });
   };
 }

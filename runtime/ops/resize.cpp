@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/ops/copy_by_index.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -19,18 +20,22 @@ Ints resized_shape(const ResizePlan& plan) {
   return shape;
 }
 
-/// For every axis, which element each output takes. Precondition: no axis of the output is empty.
-std::vector<Taps> nearest_taps(const ResizePlan& plan) {
-  std::vector<Taps> taps;
-  for (const graph::ResizedAxis& axis : plan.axes) {
-    Taps& made = taps.emplace_back();
-    if (axis.is_still()) {
-      for (std::int64_t at = 0; at < axis.out; ++at) made.places.push_back(at);
-    } else {
-      made = taps_of(plan.rule, axis);
+/// What each index of an axis of the output adds to the offset of its element, or kNoElement. Precondition: no
+/// axis of the output is empty.
+std::vector<Ints> nearest_offsets(const ResizePlan& plan, const Ints& strides) {
+  std::vector<Ints> offsets;
+  for (std::size_t i = 0; i < plan.axes.size(); ++i) {
+    const graph::ResizedAxis& axis = plan.axes[i];
+    Ints& made = offsets.emplace_back();
+    const Taps taps = axis.is_still() ? Taps{} : taps_of(plan.rule, axis);
+    for (std::int64_t at = 0; at < axis.out; ++at) {
+      const auto out = static_cast<std::size_t>(at);
+      const bool outside = !taps.outside.empty() && taps.outside[out];
+      const std::int64_t place = axis.is_still() ? at : taps.places[out];
+      made.push_back(outside ? kNoElement : place * strides[i]);
     }
   }
-  return taps;
+  return offsets;
 }
 
 /// The extrapolated value of tf_crop_and_resize as an element of the array's type.
@@ -49,26 +54,10 @@ void resize_nearest(Call& call, const ResizePlan& plan) {
   const Ints strides = strides_of(x.shape()), shape = resized_shape(plan);
   Array& made = call.make(0, x.type(), shape);
   if (made.size() == 0) return;
-  const std::vector<Taps> taps = nearest_taps(plan);
+  const std::vector<Ints> offsets = nearest_offsets(plan, strides);
   with_width(x, [&]<class T>() {
-    const T* const from = reinterpret_cast<const T*>(x.data());
-    const T beyond = extrapolated<T>(x, plan.extrapolation);
-    T* to = reinterpret_cast<T*>(made.writable_data());
-    Ints at(shape.size(), 0);
-    for (std::size_t n = made.size(); n > 0; --n) {
-      std::int64_t place = 0;
-      bool outside = false;
-      for (std::size_t i = 0; i < taps.size(); ++i) {
-        const auto out = static_cast<std::size_t>(at[i]);
-        place += strides[i] * taps[i].places[out];
-        outside = outside || (!taps[i].outside.empty() && taps[i].outside[out]);
-      }
-      *to++ = outside ? beyond : from[place];
-      for (std::size_t i = shape.size(); i-- > 0;) {
-        if (++at[i] < shape[i]) break;
-        at[i] = 0;
-      }
-    }
+    copy_by_index<T>(reinterpret_cast<const T*>(x.data()), offsets, extrapolated<T>(x, plan.extrapolation),
+                     {reinterpret_cast<T*>(made.writable_data()), made.size()});
   });
 }
 
