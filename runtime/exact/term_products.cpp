@@ -14,7 +14,7 @@ float sum_of_terms(const TermProducts& p, std::size_t n, const float* x) {
   std::size_t k = 0;
   for (; k < p.terms; ++k) {
     float& sum = partial[k % kPartialSums];
-    sum = std::fma(x[p.x_offsets[k]], p.w[n * p.w_stride + k], sum);
+    sum = std::fma(x[p.x_offsets[place_of_term(k, p.terms)]], p.w[n * p.w_stride + k], sum);
   }
   for (; k % kPartialSums != 0; ++k) partial[k % kPartialSums] += 0.0F;
   return fold(partial);
@@ -29,6 +29,18 @@ void multiply_terms_ref(const TermProducts& p) {
         float& y = p.y[n * p.y_stride + line * p.y_line + at];
         y = sum_of_terms(p, n, p.x + line * p.x_line + at);
         if (p.bias) y += p.bias[n];
+      }
+    }
+  }
+}
+
+void pack_terms(const float* w, std::size_t w_stride, std::size_t outputs, std::size_t terms, float* to) {
+  const std::size_t tiles = (outputs + kTileOutputs - 1) / kTileOutputs;
+  for (std::size_t tile = 0; tile < tiles; ++tile) {
+    const std::size_t first = tile * outputs / tiles, end = (tile + 1) * outputs / tiles;
+    for (std::size_t partial = 0; partial < kPartialSums; ++partial) {
+      for (std::size_t k = partial; k < terms; k += kPartialSums) {
+        for (std::size_t n = first; n < end; ++n) *to++ = w[n * w_stride + k];
       }
     }
   }

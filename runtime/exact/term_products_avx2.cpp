@@ -14,9 +14,9 @@ namespace {
 using Vector = __m256;
 using Mask = __m256i;
 constexpr std::size_t kWidth = 8;
-constexpr std::size_t kTileOutputs = 6, kTileVectors = 2;  // sums in registers, next to x and w
-constexpr std::size_t kLongVectors = 4;                    // of one output or two
-constexpr std::size_t kTreeVectors = 2;                    // five times in registers
+constexpr std::size_t kTileVectors = 2;  // times kTileOutputs sums in registers, next to x and w
+constexpr std::size_t kLongVectors = 4;  // of one output or two
+constexpr std::size_t kTreeVectors = 2;  // five times in registers
 
 CRUMB_TERMS inline Mask mask_of(std::size_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),

@@ -14,9 +14,9 @@ namespace {
 using Vector = __m512;
 using Mask = __mmask16;
 constexpr std::size_t kWidth = 16;
-constexpr std::size_t kTileOutputs = 6, kTileVectors = 4;  // sums in registers, next to x and w
-constexpr std::size_t kLongVectors = 8;                    // of one output or two
-constexpr std::size_t kTreeVectors = 4;                    // five times in registers
+constexpr std::size_t kTileVectors = 4;  // times kTileOutputs sums in registers, next to x and w
+constexpr std::size_t kLongVectors = 8;  // of one output or two
+constexpr std::size_t kTreeVectors = 4;  // five times in registers
 
 CRUMB_TERMS inline Mask mask_of(std::size_t count) { return static_cast<Mask>((1U << count) - 1); }
 CRUMB_TERMS inline Vector load(const float* from) { return _mm512_loadu_ps(from); }

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 
+#include "runtime/exact/term_products.h"
 #include "runtime/ops/movement.h"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 namespace crumb::runtime {
 namespace {
@@ -16,12 +21,28 @@ bool next_index(Ints& index, const Ints& sizes) {
   return false;
 }
 
+/// Copies every second element, `count` of them.
+void copy_every_second(const float* from, std::size_t count, float* to) {
+  std::size_t i = 0;
+#if defined(__x86_64__)
+  constexpr std::size_t kStep = 8;
+  for (; i + kStep < count; i += kStep) {  // reads one element behind the last that it takes
+    const float* const at = from + 2 * i;
+    const __m128 low = _mm_shuffle_ps(_mm_loadu_ps(at), _mm_loadu_ps(at + 4), 0x88);
+    const __m128 high = _mm_shuffle_ps(_mm_loadu_ps(at + 8), _mm_loadu_ps(at + 12), 0x88);
+    _mm_storeu_ps(to + i, low);
+    _mm_storeu_ps(to + i + 4, high);
+  }
+#endif
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
 /// Copies `count` elements that are `apart`.
 void copy_apart(const float* from, std::size_t count, std::size_t apart, float* to) {
   if (apart == 1) {
     std::copy_n(from, count, to);
   } else if (apart == 2) {
-    for (std::size_t i = 0; i < count; ++i) to[i] = from[2 * i];
+    copy_every_second(from, count, to);
   } else {
     for (std::size_t i = 0; i < count; ++i) to[i] = from[apart * i];
   }
@@ -86,9 +107,10 @@ void SpreadImage::place_taps(const Ints& within, std::size_t plane) {
     }
     taps.push_back(static_cast<std::size_t>(at) + (is_image_ ? 0 : static_cast<std::size_t>(phase) * plane));
   } while (next_index(k, windows_.kernel));
-  offsets_.reserve(channels_ * taps.size());
-  for (std::size_t c = 0; c < channels_; ++c)
-    for (const std::size_t tap : taps) offsets_.push_back(c * channel_ + tap);
+  const std::size_t terms = channels_ * taps.size();
+  offsets_.resize(terms);
+  for (std::size_t t = 0; t < terms; ++t)
+    offsets_[exact::place_of_term(t, terms)] = t / taps.size() * channel_ + taps[t % taps.size()];
 }
 
 void SpreadImage::write(const float* x, float* to) const {

@@ -15,6 +15,7 @@
 #include "runtime/exact/products.h"
 
 using crumb::runtime::exact::dot_ref;
+using crumb::runtime::exact::place_of_term;
 using crumb::runtime::exact::TermProducts;
 
 namespace {
@@ -91,7 +92,7 @@ TEST_CASE("term products: every way has the definition's bits, and writes nothin
         const std::size_t line = at / p.positions, position = at % p.positions;
         std::vector<float> row;
         for (std::size_t k = 0; k < p.terms; ++k)
-          row.push_back(p.x[line * p.x_line + p.x_offsets[k] + position]);
+          row.push_back(p.x[line * p.x_line + p.x_offsets[place_of_term(k, p.terms)] + position]);
         float& y = expected[n * p.y_stride + line * p.y_line + position];
         y = dot_ref(row.data(), p.w + n * p.w_stride, p.terms);
         if (p.bias) y += p.bias[n];
@@ -102,9 +103,17 @@ TEST_CASE("term products: every way has the definition's bits, and writes nothin
       way(p);
       return number_bits(drawn.y) == number_bits(expected);
     };
-    CHECK(is_same_by(crumb::runtime::exact::multiply_terms_ref));
-    CHECK(is_same_by(crumb::runtime::exact::multiply_terms));
-    if (crumb::may_use(crumb::Isa::kAvx2)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx2));
-    if (crumb::may_use(crumb::Isa::kAvx512)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx512));
+    std::vector<float> packed(p.outputs * p.terms);
+    crumb::runtime::exact::pack_terms(p.w, p.w_stride, p.outputs, p.terms, packed.data());
+    for (const float* packing :
+         {static_cast<const float*>(nullptr), static_cast<const float*>(packed.data())}) {
+      CAPTURE(packing != nullptr);
+      drawn.products.packed = packing;
+      CHECK(is_same_by(crumb::runtime::exact::multiply_terms_ref));
+      CHECK(is_same_by(crumb::runtime::exact::multiply_terms));
+      if (crumb::may_use(crumb::Isa::kAvx2)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx2));
+      if (crumb::may_use(crumb::Isa::kAvx512))
+        CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx512));
+    }
   }
 }

@@ -36,7 +36,7 @@ struct DrawnLayer {
     draw_channels();
     draw_windows();
     layer.terms = layer.inputs * layer.windows.taps();
-    operands.samples = 1 + below(2);
+    operands.samples = 1 + below(std::size_t{4});
     const std::size_t channels = operands.samples * layer.groups;
     const std::size_t kind = below(12);
     x = draw(channels * layer.inputs * layer.windows.elements(), kind);
