@@ -32,8 +32,10 @@ class Finder {
   bool grow(std::vector<std::size_t>& region) {
     const std::size_t before = region.size();
     for (std::size_t at = 0; at < region.size(); ++at) {
-      if (!takes_floats(*elementwise_of(graph_.nodes[region[at]]))) continue;
+      const Elementwise what = *elementwise_of(graph_.nodes[region[at]]);
+      if (!takes_floats(what)) continue;
       for (const std::string& value : graph_.nodes[region[at]].inputs) {
+        if (what == Elementwise::kClip && &value != graph_.nodes[region[at]].inputs.data()) break;  // a limit
         const std::size_t producer = value.empty() ? graph::Links::kNone : links_.producer(value);
         if (producer == graph::Links::kNone || !free_[producer] || links_.is_output(value)) continue;
         if (!makes_floats(*elementwise_of(graph_.nodes[producer]))) continue;

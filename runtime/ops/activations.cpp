@@ -9,6 +9,7 @@
 #include "runtime/ops/broadcast.h"
 #include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/hard_functions.h"
 
 namespace crumb::runtime {
 namespace {
@@ -105,15 +106,11 @@ Kernel selu(const NodeFacts& facts) {
 
 Kernel hard_sigmoid(const NodeFacts& facts) {
   const float alpha = facts.float_or("alpha", 0.2F), beta = facts.float_or("beta", 0.5F);
-  return [=](Call& call) {
-    each(call, [=](float x) { return std::fmax(0.0F, std::fmin(1.0F, alpha * x + beta)); });
-  };
+  return [=](Call& call) { each(call, [=](float x) { return hard_sigmoid_of(x, alpha, beta); }); };
 }
 
 Kernel hard_swish(const NodeFacts&) {
-  return [](Call& call) {
-    each(call, [](float x) { return x * std::fmax(0.0F, std::fmin(1.0F, x / 6 + 0.5F)); });
-  };
+  return [](Call& call) { each(call, [](float x) { return hard_swish_of(x); }); };
 }
 
 Kernel softsign(const NodeFacts&) {

@@ -60,11 +60,38 @@ struct Drawn {
     values.push_back(graph.nodes.back().outputs[0]);
   }
 
+  /// Clip with limits as attributes, as constants, as a computed number or, rarely, as a value of the graph.
+  Node clip_node(std::mt19937_64& engine, const std::string& input, const std::string& made) {
+    Node clip = node("Clip", {input}, made);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
+    if (below(3) == 0) {
+      clip.version = 6;
+      if (below(2) == 0) clip.attributes["min"] = -0.5F;
+      if (below(2) == 0) clip.attributes["max"] = 0.75F;
+      return clip;
+    }
+    for (const float limit : {-0.5F, 0.75F}) {
+      if (below(5) == 0) break;
+      const std::string name = made + "_" + std::to_string(clip.inputs.size());
+      if (below(6) == 0) {
+        graph.inputs.push_back(name + "_negated");
+        inputs.push_back(Array::of(Tensor::floats({}, std::vector<float>{-limit})));
+        graph.nodes.push_back(node("Neg", {name + "_negated"}, name));
+      } else {
+        graph.initializers[name] =
+            Tensor::floats(below(2) == 0 ? Ints{} : Ints{1}, std::vector<float>{limit});
+      }
+      clip.inputs.push_back(name);
+    }
+    return clip;
+  }
+
   explicit Drawn(std::mt19937_64& engine) {
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
     constexpr const char* kTwo[] = {"Add", "Sub", "Mul", "Div", "Max"};
-    constexpr const char* kOne[] = {"Relu", "LeakyRelu", "Neg",  "Abs", "Reciprocal", "Sqrt",
-                                    "Exp",  "Log",       "Tanh", "Erf", "Sigmoid",    "Softplus"};
+    constexpr const char* kOne[] = {"Relu",    "LeakyRelu", "Neg",         "Abs",      "Reciprocal",
+                                    "Sqrt",    "Exp",       "Log",         "Tanh",     "Erf",
+                                    "Sigmoid", "Softplus",  "HardSigmoid", "HardSwish"};
     Ints whole;
     const std::size_t rank = below(4);
     for (std::size_t i = 0; i < rank; ++i) {
@@ -92,8 +119,12 @@ struct Drawn {
       add_of_codes(engine, below(8) == 0 && !whole.empty() ? Ints{whole.back()} : whole, values);
     for (std::size_t i = below(5); i > 0; --i) {
       Ints shape = whole;
-      switch (below(5)) {
+      switch (below(6)) {
         case 0: shape = {}; break;
+        case 4:  // a number for each channel
+          for (std::size_t axis = 0, kept = below(shape.size() + 1); axis < shape.size(); ++axis)
+            if (axis != kept && below(4) != 0) shape[axis] = 1;
+          break;
         case 1:
           if (!shape.empty()) shape = {shape.back()};
           break;
@@ -111,6 +142,8 @@ struct Drawn {
       };
       if (below(2) == 0) {
         graph.nodes.push_back(node(kTwo[below(std::size(kTwo))], {operand(), operand()}, made));
+      } else if (below(5) == 0) {
+        graph.nodes.push_back(clip_node(engine, operand(), made));
       } else if (below(8) == 0) {
         graph.nodes.push_back(code_node(engine, "Quantized", operand(), made));
       } else {
