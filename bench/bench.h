@@ -15,6 +15,7 @@ struct Options {
   std::vector<std::string> specs = {"int8:group=32", "int4:group=32", "mxfp4", "nvfp4", "int3:group=64"};
   std::vector<int> threads = {1, 2}, batch = {1, 64};
   int repeats = 9;
+  std::vector<std::string> layers, input_shapes;  ///< of convolutions; NAME=SIZES of a network's inputs
   bool json = false, made = false;
   bool cold = false, fast = false, tiles = false;
 };
@@ -82,6 +83,7 @@ void quantize_bench(const Options& options);
 void dequantize_bench(const Options& options);
 void distortion_bench(const Options& options);
 void multiply_bench(const Options& options);
+void convolution_bench(const Options& options);
 void checkpoint_bench(const Options& options);
 void graph_bench(const Options& options);
 void runtime_bench(const Options& options);

@@ -17,6 +17,7 @@
 #include "bench/graph_peer.h"
 #include "bench/temporary_folder.h"
 #include "bench/torch_job.h"
+#include "cli/flags/shape_flags.h"
 #include "cli/output.h"
 #include "graph/onnx/read.h"
 #include "jobs/engines/graph_inputs.h"
@@ -53,7 +54,13 @@ struct Contender {
   std::function<double(int)> run;  ///< seconds of so many runs
 };
 
-std::vector<Tensor> inputs_of(const Graph& graph) {
+/// Drawn inputs; `requests`: NAME=SIZES for those whose sizes are open, which are 1 otherwise.
+std::vector<Tensor> inputs_of(const Graph& graph, const std::vector<std::string>& requests) {
+  const auto shapes = cli::read_shapes(requests);
+  for (const auto& [name, sizes] : shapes) {
+    if (std::ranges::find(graph.inputs, name) == graph.inputs.end())
+      throw usage_error("--shape: there is no input " + quote_text(name));
+  }
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same at every run
   std::uniform_real_distribution<float> uniform(0, 1);
   std::vector<Tensor> inputs;
@@ -62,10 +69,9 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
     if (!shape) throw Error("input " + quote_text(name) + " has no shape");
     std::vector<std::int64_t> sizes;
     std::int64_t count = 1;
-    for (const graph::Dim& dim : *shape) {
-      sizes.push_back(dim.known() ? dim.size : 1);
-      count *= sizes.back();
-    }
+    for (const graph::Dim& dim : *shape) sizes.push_back(dim.known() ? dim.size : 1);
+    if (shapes.contains(name)) sizes = shapes.at(name);
+    for (const std::int64_t size : sizes) count *= size;
     if (graph.find(name)->type != graph::ElementType::kFloat) {
       inputs.push_back(jobs::drawn_input(graph, name, sizes, "--input"));
       continue;
@@ -169,7 +175,7 @@ class GraphBench {
     const fs::path floats = folder() / (network.name + ".onnx"), model = folder() / (quantized + ".onnx"),
                    qcdq = folder() / (quantized + "_qcdq.onnx");
     const Graph graph = graph::read_onnx(model);
-    const std::vector<Tensor> inputs = inputs_of(graph);
+    const std::vector<Tensor> inputs = inputs_of(graph, options_.input_shapes);
     std::vector<Contender> others;
     const auto python = [&](const std::string& what, const std::string& kind, const fs::path& path) {
       others.push_back(
@@ -189,7 +195,7 @@ class GraphBench {
 
   void add(const fs::path& model, int threads) {
     const Graph graph = graph::read_onnx(model);
-    const std::vector<Tensor> inputs = inputs_of(graph);
+    const std::vector<Tensor> inputs = inputs_of(graph, options_.input_shapes);
     const bool is_runtime = ours_ == Ours::kRuntime;
     std::shared_ptr<GraphJob> on_libtorch = make_graph_job(graph, inputs);
     Contender ours;
@@ -257,16 +263,15 @@ class GraphBench {
 std::vector<fs::path> models_of(const fs::path& input) {
   if (!fs::exists(input)) throw usage_error("graph: there is no " + quote_text(input.string()));
   if (!fs::is_directory(input)) return {input};
-  std::vector<fs::path> models;
+  std::vector<fs::path> models, absent;
   for (const char* name : kShared) {
     const fs::path path = input / (std::string(name) + ".onnx");
-    if (fs::exists(path)) {
-      models.push_back(path);
-    } else {
-      std::fprintf(stderr, "skipped: there is no %s\n", path.c_str());
-    }
+    fs::exists(path) ? models.push_back(path) : absent.push_back(path);
   }
-  if (!models.empty()) return models;
+  if (!models.empty()) {
+    for (const fs::path& path : absent) std::fprintf(stderr, "skipped: there is no %s\n", path.c_str());
+    return models;
+  }
   for (const fs::directory_entry& entry : fs::directory_iterator(input)) {
     if (entry.path().extension() == ".onnx") models.push_back(entry.path());
   }

@@ -6,7 +6,9 @@
 //   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2 [--tiles] [--fast]
 //                          [--cold] [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
-//   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
+//   crumb-bench convolution [--layers 96x112x112:96x3x3:group=96:stride=2,...] --threads 1,2 [--repeats 9] [--json]
+//   crumb-bench graph      [--input ../shared/onnx|FILE.onnx [--shape NAME=1x3x224x224]] --threads 1,2 [--python PYTHON]
+//                          [--repeats 9] [--json]
 //   crumb-bench runtime    (the same options)
 //   crumb-bench ptq        [--spec int4:group=128] --shape 4096x4096 --threads 1,2 [--repeats 3] [--json]
 //   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
@@ -82,6 +84,15 @@ int main(int argc, char** argv) {
   add_threads(checkpoint, *options);
   checkpoint->add_option("--input", options->input, "The checkpoint, a file or a folder")->required();
   checkpoint->add_option("--crumb", options->crumb, "The crumb command (that beside crumb-bench)");
+  CLI::App* convolution = add(
+      app, "convolution", "Layers of float convolutions, against writing their windows and against copying",
+      convolution_bench, options);
+  convolution->remove_option(convolution->get_option("--spec"));
+  add_threads(convolution, *options);
+  convolution
+      ->add_option("--layers", options->layers,
+                   "As in 96x112x112:96x3x3:group=96:stride=2 (some of networks)")
+      ->delimiter(',');
   CLI::App* graph =
       add(app, "graph", "Executing graphs, against qonnx's executor, onnxruntime and plain LibTorch",
           graph_bench, options);
@@ -92,6 +103,8 @@ int main(int argc, char** argv) {
   for (CLI::App* verb : {graph, runtime}) {
     add_threads(verb, *options);
     verb->add_option("--input", options->input, "An ONNX file or a folder of them (../shared/onnx)");
+    verb->add_option("--shape", options->input_shapes,
+                     "NAME=1x3x224x224, the shape of an input whose sizes are open (1), once for each");
     verb->add_option("--python", options->python, "The Python that has qonnx and onnxruntime");
   }
   runtime->add_flag("--made", options->made,

@@ -12,11 +12,11 @@ namespace crumb::runtime {
 namespace {
 
 constexpr std::size_t kWidth = 64;                      // positions of the largest tile
-constexpr std::size_t kLaidOut = std::size_t{1} << 16;  // floats of windows that are laid out at a time
+constexpr std::size_t kLaidOut = std::size_t{1} << 13;  // floats of windows that are laid out at a time
 constexpr std::size_t kSpread = std::size_t{1} << 17;   // floats of a spread image that are welcome
 constexpr double kMostSpread = 1 << 22;                 // and that are accepted
 constexpr std::size_t kFewOutputs = 8;  // for so many, laying windows out takes longer than their products
-constexpr std::size_t kFewTerms = 48;
+constexpr std::size_t kFewTerms = 48, kFewInputs = 16;
 constexpr std::int64_t kNarrow = 16;
 constexpr std::size_t kManyTerms = 256, kManyPositions = 512;  // for which packed weights pay
 constexpr std::size_t kJobsOfThread = 8;                       // more share unevenly busy processors
@@ -316,11 +316,13 @@ bool may_spread(const ConvolutionLayer& layer) {
   return spread_size(layer, layer.windows.axes() > 1 ? 1 : rows) <= kMostSpread;
 }
 
-/// Whether writing the windows would take longer: nearly always, but where a line of outputs is short or many
-/// elements are between their windows, as long as there are many products of each element written.
+/// Whether writing the windows would take longer. They are read once for every tile of outputs, and lie beside each
+/// other; runs of an image begin anywhere in cache lines, and those of large channels displace each other.
 bool is_spread_fastest(const ConvolutionLayer& layer) {
   const Windows& w = layer.windows;
-  if (layer.outputs <= kFewOutputs || layer.terms <= kFewTerms) return true;
+  if (layer.outputs <= kFewOutputs) return true;
+  if (w.taps() == 1) return layer.terms <= kFewInputs;
+  if (layer.terms <= kFewTerms) return true;
   if (w.axes() == 1 && w.output[0] < kNarrow) return false;
   return std::ranges::all_of(w.strides, [](std::int64_t stride) { return stride <= 2; });
 }

@@ -12,6 +12,9 @@
 namespace crumb::runtime {
 namespace {
 
+/// Floats of a cache line. Channels are an odd number of them apart, or they would displace each other.
+constexpr std::size_t kLine = 16;
+
 /// Steps to the next index below `sizes`, row by row; false behind the last one.
 bool next_index(Ints& index, const Ints& sizes) {
   for (std::size_t i = sizes.size(); i-- > 0;) {
@@ -80,6 +83,7 @@ SpreadImage::SpreadImage(const Windows& windows, std::size_t channels)
     steps_[i] = static_cast<std::size_t>(within[i] * (is_image_ ? windows.strides[i] : 1));
   }
   channel_ = is_image_ ? windows.elements() : phases * plane;
+  if (!is_image_ && channels > 1) channel_ = (channel_ + kLine - 1) / kLine * kLine | kLine;
   place_taps(within, plane);
 }
 
@@ -119,10 +123,11 @@ void SpreadImage::write(const float* x, float* to) const {
   Ints counts(axes), index(axes), phase(axes);
   for (std::size_t i = 0; i < axes; ++i) counts[i] = static_cast<std::int64_t>(phases_[i].size());
   for (std::size_t c = 0; c < channels_; ++c, x += elements) {
+    float* at = to + c * channel_;
     do {
       for (std::size_t i = 0; i < axes; ++i) phase[i] = phases_[i][static_cast<std::size_t>(index[i])];
-      write_phase(x, phase, to);
-      to += plane;
+      write_phase(x, phase, at);
+      at += plane;
     } while (next_index(index, counts));
   }
 }
