@@ -16,6 +16,8 @@ namespace crumb::runtime::exact {
 
 inline constexpr std::size_t kTileOutputs = 6;  ///< of the largest tile
 
+inline constexpr std::size_t kTermRoom = 15;  ///< floats that reading whole vectors takes beyond a run
+
 /// The number of terms that come before term k when those of partial sum 0 come first, then those of 1, ...
 constexpr std::size_t place_of_term(std::size_t k, std::size_t terms) {
   const std::size_t partial = k % kPartialSums, rest = terms % kPartialSums;
@@ -34,6 +36,7 @@ struct TermProducts {
   const float* x = nullptr;
   const std::size_t* x_offsets = nullptr;  ///< one a term
   std::size_t x_line = 0;
+  bool x_has_room = false;  ///< kTermRoom floats behind the last position of x may be read
   const float* w = nullptr;
   std::size_t w_stride = 0;
   const float* packed = nullptr;  ///< the same weights by pack_terms(), or null

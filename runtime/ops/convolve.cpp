@@ -160,7 +160,7 @@ void convolve_laid_out(const ConvolutionLayer& layer, const ConvolutionOperands&
   const std::vector<float> packed = packed_weights(layer, operands, jobs);
   for_jobs(jobs, threads, [&](std::size_t begin, std::size_t end) {
     thread_local Scratch windows, room;
-    float* const terms = windows.of(layer.terms * width);
+    float* const terms = windows.of(layer.terms * width + exact::kTermRoom);
     for (std::size_t i = begin; i < end; ++i) {
       const Job job(jobs, layer, i);
       const std::size_t first = job.piece * width;
@@ -168,6 +168,7 @@ void convolve_laid_out(const ConvolutionLayer& layer, const ConvolutionOperands&
       some.lay(input_of(layer, operands, job), offsets.data(), terms);
       exact::TermProducts products = products_of(layer, operands, packed.data(), job, each);
       products.x = terms;
+      products.x_has_room = true;
       products.x_offsets = in_order.data();
       some.multiply(products, room.of(some.is_apart() ? job.outputs * width : 0));
     }
@@ -195,10 +196,12 @@ class SpreadLines {
     step_ = piece.image.step(last - 1);
     for (std::size_t i = 0; i + 1 < last; ++i) planes_ *= static_cast<std::size_t>(sizes_[i]);
     const std::size_t vectors = ceil_of(width_, kVector) * lines_;
-    is_joined_ = lines_ > 1 && ceil_of(joined(), kVector) * (terms + kCopy) < vectors * terms;
+    is_joined_ = lines_ > 1 && ceil_of(joined(lines_), kVector) * (terms + kCopy) < vectors * terms;
   }
 
-  std::size_t room(std::size_t outputs) const { return is_joined_ ? outputs * joined() : 0; }
+  std::size_t room(std::size_t outputs) const {
+    return is_joined_ ? outputs * joined(lines_at_once(outputs)) : 0;
+  }
 
   /// p.x is where the first output's terms are counted from, p.y its place.
   void multiply(exact::TermProducts p, float* room) const {
@@ -217,9 +220,14 @@ class SpreadLines {
 
  private:
   static constexpr std::size_t kVector = 16;
-  static constexpr std::size_t kCopy = 4;  // terms that take as long as copying an output
+  static constexpr std::size_t kRoom = std::size_t{1}
+                                       << 15;  // floats of joined lines, so that caches keep them
+  static constexpr std::size_t kCopy = 4;      // terms that take as long as copying an output
 
-  std::size_t joined() const { return (lines_ - 1) * step_ + width_; }
+  std::size_t joined(std::size_t lines) const { return (lines - 1) * step_ + width_; }
+  std::size_t lines_at_once(std::size_t outputs) const {
+    return std::clamp<std::size_t>(kRoom / (outputs * step_), 1, lines_);
+  }
 
   void multiply_lines(exact::TermProducts p) const {
     p.lines = lines_;
@@ -230,13 +238,19 @@ class SpreadLines {
 
   void multiply_joined(exact::TermProducts p, float* room) const {
     float* const y = p.y;
-    const std::size_t y_stride = p.y_stride;
-    p.positions = p.y_stride = joined();
+    const float* const x = p.x;
+    const std::size_t y_stride = p.y_stride, most = lines_at_once(p.outputs);
     p.y = room;
-    exact::multiply_terms(p);
-    for (std::size_t n = 0; n < p.outputs; ++n)
-      for (std::size_t line = 0; line < lines_; ++line)
-        std::copy_n(room + n * joined() + line * step_, width_, y + n * y_stride + line * width_);
+    for (std::size_t first = 0; first < lines_; first += most) {
+      const std::size_t lines = std::min(most, lines_ - first);
+      p.x = x + first * step_;
+      p.positions = p.y_stride = joined(lines);
+      exact::multiply_terms(p);
+      for (std::size_t n = 0; n < p.outputs; ++n)
+        for (std::size_t line = 0; line < lines; ++line)
+          std::copy_n(room + n * p.y_stride + line * step_, width_,
+                      y + n * y_stride + (first + line) * width_);
+    }
   }
 
   const SpreadImage& image_;
@@ -297,12 +311,13 @@ void convolve_spread(const ConvolutionLayer& layer, const ConvolutionOperands& o
       products.y += piece.first;
       if (!piece.image.is_image()) {
         if (filled != job.piece) {
-          to = image.of(piece.image.size());
+          to = image.of(piece.image.size() + exact::kTermRoom);
           std::fill_n(to, piece.image.size(), 0.0F);
           filled = job.piece;
         }
         piece.image.write(products.x, to);
         products.x = to;
+        products.x_has_room = true;
       }
       const SpreadLines lines(piece, layer.terms);
       lines.multiply(products, room.of(lines.room(job.outputs)));

@@ -45,8 +45,8 @@ struct DrawnTerms {
     products.y_line = products.positions + below(3);
     products.y_stride = products.lines * products.y_line + below(3);
     products.x_line = below(3) == 0 ? below(3) : products.positions + below(7);
-    const std::size_t room = below(3) == 0 ? 1 + below(8) : 1 + products.terms * 11;  // runs overlap or not
-    for (std::size_t k = 0; k < products.terms; ++k) offsets.push_back(below(room));
+    const std::size_t spots = below(3) == 0 ? 1 + below(8) : 1 + products.terms * 11;  // runs overlap or not
+    for (std::size_t k = 0; k < products.terms; ++k) offsets.push_back(below(spots));
     products.x_offsets = offsets.data();
     const std::size_t spread = below(3) * 12;
     const bool has_infinities = below(20) == 0;
@@ -65,7 +65,9 @@ struct DrawnTerms {
     };
     std::size_t farthest = 0;
     for (const std::size_t offset : offsets) farthest = std::max(farthest, offset);
-    x = draw(1, 0, farthest + (products.lines - 1) * products.x_line + products.positions);
+    products.x_has_room = below(2) == 0;
+    const std::size_t room = products.x_has_room ? crumb::runtime::exact::kTermRoom : 0;
+    x = draw(1, 0, farthest + (products.lines - 1) * products.x_line + products.positions + room);
     w = draw(products.outputs, products.w_stride, products.terms);
     if (below(2) == 0) bias = draw(1, 0, products.outputs);
     y.assign((products.outputs - 1) * products.y_stride + (products.lines - 1) * products.y_line +
