@@ -15,7 +15,8 @@ constexpr std::size_t kWidth = 64;                      // positions of the larg
 constexpr std::size_t kLaidOut = std::size_t{1} << 13;  // floats of windows that are laid out at a time
 constexpr std::size_t kSpread = std::size_t{1} << 17;   // floats of a spread image that are welcome
 constexpr double kMostSpread = 1 << 22;                 // and that are accepted
-constexpr std::size_t kFewOutputs = 8;  // for so many, laying windows out takes longer than their products
+constexpr std::size_t kFewOutputs = 8;     // for so many, laying windows out takes longer than their products
+constexpr std::size_t kManyOutputs = 128;  // for so many, it takes little beside them
 constexpr std::size_t kFewTerms = 48, kFewInputs = 16;
 constexpr std::int64_t kNarrow = 16;
 constexpr std::size_t kManyTerms = 256, kManyPositions = 512;  // for which packed weights pay
@@ -278,7 +279,7 @@ std::vector<SpreadPiece> pieces_of(const ConvolutionLayer& layer, std::size_t ot
   const auto rows = static_cast<std::size_t>(w.output[0]);
   const std::size_t row = w.positions() / rows;
   const auto images = static_cast<std::size_t>(spread_size(layer, w.output[0])) / kSpread + 1;
-  const bool is_image = SpreadImage(w, layer.inputs).is_image();
+  const bool is_image = SpreadImage::is_image(w);
   std::size_t count = std::min(rows, std::max(is_image ? 1 : images, ceil_of(workers, others)));
   std::size_t step = ceil_of(rows, count);
   if (row == 1) step = ceil_of(step, kWidth) * kWidth;
@@ -337,6 +338,7 @@ bool is_spread_fastest(const ConvolutionLayer& layer) {
   const Windows& w = layer.windows;
   if (layer.outputs <= kFewOutputs) return true;
   if (w.taps() == 1) return layer.terms <= kFewInputs;
+  if (layer.outputs > kManyOutputs) return false;
   if (layer.terms <= kFewTerms) return true;
   if (w.axes() == 1 && w.output[0] < kNarrow) return false;
   return std::ranges::all_of(w.strides, [](std::int64_t stride) { return stride <= 2; });

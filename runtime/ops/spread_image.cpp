@@ -40,10 +40,22 @@ void copy_every_second(const float* from, std::size_t count, float* to) {
   for (; i < count; ++i) to[i] = from[2 * i];
 }
 
+/// Copies neighbours; a call of memmove takes longer than a short row.
+void copy_row(const float* from, std::size_t count, float* to) {
+#if defined(__x86_64__)
+  constexpr std::size_t kShort = 64, kStep = 4;
+  if (count >= kStep && count <= kShort) {
+    for (std::size_t i = 0; i + kStep < count; i += kStep) _mm_storeu_ps(to + i, _mm_loadu_ps(from + i));
+    return _mm_storeu_ps(to + count - kStep, _mm_loadu_ps(from + count - kStep));
+  }
+#endif
+  std::copy_n(from, count, to);
+}
+
 /// Copies `count` elements that are `apart`.
 void copy_apart(const float* from, std::size_t count, std::size_t apart, float* to) {
   if (apart == 1) {
-    std::copy_n(from, count, to);
+    copy_row(from, count, to);
   } else if (apart == 2) {
     copy_every_second(from, count, to);
   } else {
@@ -65,7 +77,7 @@ struct Inside {
 SpreadImage::SpreadImage(const Windows& windows, std::size_t channels)
     : windows_(windows), channels_(channels), steps_(windows.axes()) {
   const std::size_t axes = windows.axes();
-  is_image_ = reaches_inside(windows);
+  is_image_ = is_image(windows);
   std::size_t phases = 1, plane = 1;
   for (std::size_t i = 0; i < axes; ++i) {
     Ints& taken = phases_.emplace_back();
@@ -85,9 +97,18 @@ SpreadImage::SpreadImage(const Windows& windows, std::size_t channels)
   channel_ = is_image_ ? windows.elements() : phases * plane;
   if (!is_image_ && channels > 1) channel_ = (channel_ + kLine - 1) / kLine * kLine | kLine;
   place_taps(within, plane);
+  if (is_image_) return;
+  Ints counts(axes), index(axes), phase(axes);
+  for (std::size_t i = 0; i < axes; ++i) counts[i] = static_cast<std::int64_t>(phases_[i].size());
+  std::size_t at = 0;
+  do {
+    for (std::size_t i = 0; i < axes; ++i) phase[i] = phases_[i][static_cast<std::size_t>(index[i])];
+    plan_rows(phase, at);
+    at += plane;
+  } while (next_index(index, counts));
 }
 
-bool SpreadImage::reaches_inside(const Windows& w) {
+bool SpreadImage::is_image(const Windows& w) {
   if (w.strides.back() != 1) return false;
   for (std::size_t i = 0; i < w.axes(); ++i) {
     const std::int64_t farthest =
@@ -118,21 +139,14 @@ void SpreadImage::place_taps(const Ints& within, std::size_t plane) {
 }
 
 void SpreadImage::write(const float* x, float* to) const {
-  const std::size_t axes = windows_.axes(), elements = windows_.elements();
-  const auto plane = static_cast<std::size_t>(product_of(spread_, 0, axes));
-  Ints counts(axes), index(axes), phase(axes);
-  for (std::size_t i = 0; i < axes; ++i) counts[i] = static_cast<std::int64_t>(phases_[i].size());
-  for (std::size_t c = 0; c < channels_; ++c, x += elements) {
-    float* at = to + c * channel_;
-    do {
-      for (std::size_t i = 0; i < axes; ++i) phase[i] = phases_[i][static_cast<std::size_t>(index[i])];
-      write_phase(x, phase, at);
-      at += plane;
-    } while (next_index(index, counts));
-  }
+  const std::size_t elements = windows_.elements();
+  const auto apart = static_cast<std::size_t>(windows_.strides.back());
+  for (std::size_t c = 0; c < channels_; ++c, x += elements, to += channel_)
+    for (const Row& row : rows_) copy_apart(x + row.from, row.count, apart, to + row.to);
 }
 
-void SpreadImage::write_phase(const float* x, const Ints& phase, float* to) const {
+/// The rows of one phase of each axis, which begins at `plane` in a channel's copy.
+void SpreadImage::plan_rows(const Ints& phase, std::size_t plane) {
   const std::size_t last = windows_.axes() - 1;
   const auto inside = [&](std::size_t i) {
     return Inside(spread_[i], windows_.strides[i], phase[i] - windows_.begin[i], windows_.input[i]);
@@ -158,7 +172,7 @@ void SpreadImage::write_phase(const float* x, const Ints& phase, float* to) cons
       x_at += row[i] * windows_.strides[i] * from[i];
       to_at += row[i] * at[i];
     }
-    copy_apart(x + x_at, count, static_cast<std::size_t>(windows_.strides[last]), to + to_at);
+    rows_.push_back({static_cast<std::size_t>(x_at), plane + static_cast<std::size_t>(to_at), count});
   } while (next_index(row, sizes));
 }
 

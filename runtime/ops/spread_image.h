@@ -18,6 +18,8 @@ class SpreadImage {
   /// Precondition: the windows are not transposed and have a position.
   SpreadImage(const Windows& windows, std::size_t channels);
 
+  /// Whether the image itself has the form.
+  static bool is_image(const Windows& windows);
   bool is_image() const { return is_image_; }
   std::size_t step(std::size_t axis) const { return steps_[axis]; }
   const std::vector<std::size_t>& offsets() const { return offsets_; }
@@ -28,15 +30,20 @@ class SpreadImage {
   void write(const float* x, float* to) const;
 
  private:
-  static bool reaches_inside(const Windows& windows);
   void place_taps(const Ints& within, std::size_t plane);
-  void write_phase(const float* x, const Ints& phase, float* to) const;
+  void plan_rows(const Ints& phase, std::size_t plane);
+
+  /// A row of a channel: `count` elements that are as far apart as the stride, to neighbours.
+  struct Row {
+    std::size_t from, to, count;
+  };
 
   Windows windows_;
   std::size_t channels_, channel_ = 0;  ///< their number; floats of each
   std::vector<std::size_t> steps_, offsets_;
   std::vector<Ints> phases_;  ///< by axis, those of the stride that some tap takes
   Ints spread_;               ///< sizes of a phase
+  std::vector<Row> rows_;     ///< of a channel
   bool is_image_ = false;
 };
 
