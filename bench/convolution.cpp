@@ -1,5 +1,5 @@
-// crumb-bench convolution: layers of float convolutions as the runtime computes them, against the same with every window
-// written out first, and against copying the input and the output.
+// crumb-bench convolution: layers of float convolutions as the runtime computes them, against the same with
+// every window written out first, and against copying the input and the output.
 #include <algorithm>
 #include <cstring>
 
@@ -52,7 +52,8 @@ std::vector<std::int64_t> sizes_of(const std::string& text, const std::string& l
   return sizes;
 }
 
-/// Of "INPUTSxSIZES:OUTPUTSxKERNEL[:group=G][:stride=S]", padded so that the output has the input's size over the stride.
+/// Of "INPUTSxSIZES:OUTPUTSxKERNEL[:group=G][:stride=S]", padded so that the output has the input's size over
+/// the stride.
 ConvolutionLayer layer_of(const std::string& text) {
   const std::vector<std::string> parts = split(text, ':');
   std::int64_t groups = 1, stride = 1;

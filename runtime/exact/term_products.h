@@ -24,10 +24,10 @@ constexpr std::size_t place_of_term(std::size_t k, std::size_t terms) {
   return partial * (terms / kPartialSums) + (partial < rest ? partial : rest) + k / kPartialSums;
 }
 
-/// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that; for n < outputs,
-/// l < lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + offset + p], where offset is
-/// x_offsets[place_of_term(k, terms)], and y[n, l, p] is y[n * y_stride + l * y_line + p]. w_stride counts floats
-/// from output to output. y overlaps nothing else.
+/// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that; for n < outputs, l <
+/// lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + offset + p], where offset is
+/// x_offsets[place_of_term(k, terms)], and y[n, l, p] is y[n * y_stride + l * y_line + p]. w_stride counts
+/// floats from output to output. y overlaps nothing else.
 struct TermProducts {
   std::size_t outputs = 0;
   std::size_t lines = 1;
@@ -46,8 +46,8 @@ struct TermProducts {
   std::size_t y_line = 0;
 };
 
-/// Writes outputs * terms weights in the order in which tiles read them, which pays where there are many of both
-/// terms and positions.
+/// Writes outputs * terms weights in the order in which tiles read them, which pays where there are many of
+/// both terms and positions.
 void pack_terms(const float* w, std::size_t w_stride, std::size_t outputs, std::size_t terms, float* to);
 
 /// By the definition; kept for ever.

@@ -56,8 +56,8 @@ class Program {
   const std::vector<std::string>& inputs() const { return inputs_; }
 
   /// Makes output 0 of a call with those inputs. Does nothing and returns false where an input is not float32
-  /// (for codes: bytes), or where the shapes differ by more than single numbers and either rows along the last
-  /// axis or a number for each channel, as [1, C, 1, 1] has them (codes have the full shape).
+  /// (for codes: bytes), or where the shapes differ by more than single numbers and either rows along the
+  /// last axis or a number for each channel, as [1, C, 1, 1] has them (codes have the full shape).
   bool run(Call& call) const;
 
  private:

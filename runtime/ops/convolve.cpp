@@ -332,8 +332,9 @@ bool may_spread(const ConvolutionLayer& layer) {
   return spread_size(layer, layer.windows.axes() > 1 ? 1 : rows) <= kMostSpread;
 }
 
-/// Whether writing the windows would take longer. They are read once for every tile of outputs, and lie beside each
-/// other; runs of an image begin anywhere in cache lines, and those of large channels displace each other.
+/// Whether writing the windows would take longer. They are read once for every tile of outputs, and lie
+/// beside each other; runs of an image begin anywhere in cache lines, and those of large channels displace
+/// each other.
 bool is_spread_fastest(const ConvolutionLayer& layer) {
   const Windows& w = layer.windows;
   if (layer.outputs <= kFewOutputs) return true;

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/processor.h"
 #include "base/threads/parallel.h"
 #include "graph/window.h"
 #include "runtime/exact/products.h"
 #include "runtime/ops/by_shape.h"
 #include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/larger_floats.h"
 #include "runtime/ops/movement.h"
 
 namespace crumb::runtime {
@@ -189,23 +191,41 @@ void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
                });
 }
 
+/// The windows of two axes with the long one last where the last axis has one element, position and tap: the
+/// elements lie in the same order.
+graph::Window with_long_axis_last(graph::Window window) {
+  if (window.input[1] != 1 || window.output[1] != 1 || window.kernel[1] != 1) return window;
+  for (Ints* sizes : {&window.kernel, &window.strides, &window.dilations, &window.begin, &window.end,
+                      &window.input, &window.output})
+    std::swap((*sizes)[0], (*sizes)[1]);
+  return window;
+}
+
+template <class T>
+void take_larger_of(T* to, const T* from, std::size_t count, std::size_t stride) {
+  if constexpr (std::is_same_v<T, float>) {
+    static const auto kernel = may_use(Isa::kAvx2) ? take_larger_avx2 : take_larger_portable;
+    kernel(to, from, count, stride);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = larger_of(to[i], from[i * stride]);
+  }
+}
+
 /// Maxima of floats over the windows of planes with two axes, one tap after the other in the order of the
 /// window, so that of zeros and of NaN the first counts.
 template <class T>
 void max_by_taps(const Pool& pool, const T* x, T* to, int threads) {
-  const PlaneWindows w(pool.window);
+  const graph::Window window = with_long_axis_last(pool.window);
+  const PlaneWindows w(window);
   const auto take = [&](T* made, const T* row, const Reach& tap) {
-    const T* const from = row + w.first_of(tap);
-    for (auto i = tap.begin; i < tap.end; ++i) {
-      T& most = made[i];
-      most = larger_of(most, from[static_cast<std::size_t>(i - tap.begin) * w.stride]);
-    }
+    take_larger_of(made + tap.begin, row + w.first_of(tap), static_cast<std::size_t>(tap.end - tap.begin),
+                   w.stride);
   };
   parallel_for(pool.planes, kFewMaxima / (w.plane * w.across.size() + 1) + 1, threads,
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t p = begin; p < end; ++p) {
                    T* made = to + p * w.made;
-                   for (std::int64_t row = 0; row < pool.window.output[0]; ++row, made += w.columns) {
+                   for (std::int64_t row = 0; row < window.output[0]; ++row, made += w.columns) {
                      std::fill_n(made, w.columns, -std::numeric_limits<T>::infinity());
                      for (const Reach& down : w.down) {
                        if (!w.has(down, row)) continue;

@@ -20,8 +20,8 @@ Ints resized_shape(const ResizePlan& plan) {
   return shape;
 }
 
-/// What each index of an axis of the output adds to the offset of its element, or kNoElement. Precondition: no
-/// axis of the output is empty.
+/// What each index of an axis of the output adds to the offset of its element, or kNoElement. Precondition:
+/// no axis of the output is empty.
 std::vector<Ints> nearest_offsets(const ResizePlan& plan, const Ints& strides) {
   std::vector<Ints> offsets;
   for (std::size_t i = 0; i < plan.axes.size(); ++i) {

@@ -11,8 +11,8 @@ namespace crumb::runtime {
 /// A copy of an image with its padding around it, in which the elements that are a stride apart are
 /// neighbours. Term t of the output at index (i, j, ...) is at
 ///   offsets()[exact::place_of_term(t, ...)] + i * step(0) + j * step(1) + ...,
-/// where step() of the last axis is 1. Where there are neither padding nor strides on the last axis, the image
-/// itself has that form, and nothing is copied.
+/// where step() of the last axis is 1. Where there are neither padding nor strides on the last axis, the
+/// image itself has that form, and nothing is copied.
 class SpreadImage {
  public:
   /// Precondition: the windows are not transposed and have a position.

@@ -90,8 +90,8 @@ struct DrawnLayer {
     }
   }
 
-  /// Numbers of all sizes with zeros of both signs; by `kind`, products below the least number too, or what is
-  /// not finite.
+  /// Numbers of all sizes with zeros of both signs; by `kind`, products below the least number too, or what
+  /// is not finite.
   std::vector<float> draw(std::size_t count, std::size_t kind) {
     std::normal_distribution<float> normal;
     std::vector<float> values(count);
