@@ -11,6 +11,7 @@
 #include "runtime/integer/byte_weights.h"
 #include "runtime/lower/domain.h"
 #include "runtime/lower/follow.h"
+#include "runtime/lower/pads.h"
 #include "runtime/lower/step_functions.h"
 
 namespace crumb::runtime {
@@ -22,8 +23,6 @@ using graph::Node;
 using graph::Tensor;
 using Ints = std::vector<std::int64_t>;
 using Kind = ChainStep::Kind;
-
-constexpr std::int64_t kMostSum = std::numeric_limits<std::int32_t>::max() - 1;
 
 /// A value of the graph that exists as codes.
 struct Coded {
@@ -41,7 +40,8 @@ Tensor tensor_of(ElementType type, Ints shape, const std::vector<T>& values) {
 
 class Lowering {
  public:
-  explicit Lowering(Graph graph) : from_(std::move(graph)), known_(from_), done_(from_.nodes.size(), false) {
+  explicit Lowering(Graph graph)
+      : from_(pads_behind_quantizers(std::move(graph))), known_(from_), done_(from_.nodes.size(), false) {
     for (const auto& [name, known] : from_.values) names_.insert(name);
     for (const auto& [name, tensor] : from_.initializers) names_.insert(name);
     for (const auto& [name, tensor] : from_.quantized) names_.insert(name);
@@ -82,7 +82,8 @@ class Lowering {
     }
     const bool is_plain = has_kernel && product->bias == graph::kNoInput;  // MatMul
     if (is_plain && lower_products(node)) return;
-    if (moves_codes(node) && coded_.contains(node.inputs[0])) return emit_move(node);
+    if (moves_codes(node) && coded_.contains(node.inputs[0])) return emit_move(node, node);
+    if (node.is("Pad") && coded_.contains(node.inputs[0]) && lower_pad(node)) return;
     for (const std::string& input : node.inputs) need_floats(input);
     made_.graph.nodes.push_back(node);
   }
@@ -97,7 +98,7 @@ class Lowering {
 
   /// Empty, or why the node stays as it is.
   std::string lower_product(std::size_t i) {
-    const Node& node = from_.nodes[i];
+    const Node node = without_pads(from_.nodes[i]);
     const auto input = coded_.find(node.inputs[0]);
     if (input == coded_.end()) return "its input is no quantizer's with one scale and up to eight bits";
     const Coded& x = input->second;
@@ -122,7 +123,8 @@ class Lowering {
     for (const double scale : w.scales) factors.push_back(scale * x.quantizer.scale);
 
     std::vector<std::int32_t> least, most;
-    if (!bounds(w, x.quantizer, least, most)) return "its sums pass 32 bits";
+    if (!bound_sums(w, x.quantizer.low - x.quantizer.zero, x.quantizer.high - x.quantizer.zero, least, most))
+      return "its sums pass 32 bits";
     const FollowedChain found = follow(
         known_, node.outputs[0],
         {.count = w.outputs(),
@@ -178,24 +180,6 @@ class Lowering {
       if (chain.falls(c)) return true;
     }
     return false;
-  }
-
-  /// The least and the largest sum of each channel, and of some of its terms; false where one passes 32 bits.
-  static bool bounds(const IntegerWeight& w, const UniformQuantizer& x, std::vector<std::int32_t>& least,
-                     std::vector<std::int32_t>& most) {
-    const std::int64_t low = std::min(x.low - x.zero, 0), high = std::max(x.high - x.zero, 0);
-    for (std::size_t c = 0; c < w.outputs(); ++c) {
-      std::int64_t down = 0, up = 0;
-      for (std::size_t k = 0; k < w.terms(); ++k) {
-        const std::int64_t weight = w.integers[c * w.terms() + k];
-        down += std::min(weight * low, weight * high);
-        up += std::max(weight * low, weight * high);
-        if (down < -kMostSum || up > kMostSum) return false;
-      }
-      least.push_back(static_cast<std::int32_t>(down));
-      most.push_back(static_cast<std::int32_t>(up));
-    }
-    return true;
   }
 
   /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`:
@@ -328,12 +312,44 @@ class Lowering {
     coded_[value] = {.codes = codes, .quantizer = quantizer, .type = type};
   }
 
-  void emit_move(const Node& node) {
+  /// A Pad of codes adds the code of its constant. False where there is none.
+  bool lower_pad(const Node& node) {
+    const UniformQuantizer& quantizer = coded_.at(node.inputs[0]).quantizer;
+    const KnownPad pad = known_pad(known_, node);
+    padded_[node.outputs[0]] = {node.inputs[0], pad};
+    const auto code = pad.fill ? exact_code(quantizer, *pad.fill) : std::nullopt;
+    if (pad.is_constant && !code) return false;
+    Node moved = node;
+    state_fill(moved, code.value_or(0));
+    emit_move(node, std::move(moved));
+    return true;
+  }
+
+  /// States what a Pad adds as the attribute, which the operator takes in place of an input.
+  static void state_fill(Node& pad, double fill) {
+    if (pad.has_input(2)) pad.inputs[2].clear();
+    pad.attributes["value"] = static_cast<float>(fill);
+  }
+
+  /// A convolution that takes what the Pads before it take, and adds their zeros itself; else the node.
+  Node without_pads(Node node) const {
+    if (!graph::is_convolution(node)) return node;
+    const std::size_t rank = known_.weight_shape(node.inputs[1]).size();
+    for (auto pad = padded_.find(node.inputs[0]); pad != padded_.end(); pad = padded_.find(node.inputs[0])) {
+      auto made = with_zeros_of(pad->second.second, node, rank);
+      if (!made) break;
+      node = std::move(*made);
+      node.inputs[0] = pad->second.first;
+    }
+    return node;
+  }
+
+  /// Moves codes as `node` moves values: `moved`, which takes codes.
+  void emit_move(const Node& node, Node moved) {
     const Coded from = coded_.at(node.inputs[0]);
     const std::string& value = node.outputs[0];
-    Node moved = node;
     moved.inputs[0] = from.codes;
-    for (std::size_t i = 1; i < node.inputs.size(); ++i) need_floats(node.inputs[i]);
+    for (std::size_t i = 1; i < moved.inputs.size(); ++i) need_floats(moved.inputs[i]);
     const std::string codes = fresh(value + ".codes");
     moved.outputs = {codes};
     know(codes, from.type, value);
@@ -425,6 +441,8 @@ class Lowering {
       for (const std::size_t move : moves) {
         Node& node = nodes[move];
         if (move != i) node.inputs[0] = value_of.at(node.inputs[0]);
+        if (node.is("Pad"))
+          state_fill(node, padded_.at(value_of.at(node.outputs[0])).second.fill.value_or(0));
         made_.graph.values.erase(node.outputs[0]);
       }
       for (const std::size_t move : moves) nodes[move].outputs[0] = value_of.at(nodes[move].outputs[0]);
@@ -444,7 +462,8 @@ class Lowering {
   std::vector<bool> done_;
   Lowered made_;
   std::map<std::string, Coded> coded_;
-  std::set<std::string, std::less<>> names_;  ///< of values
+  std::map<std::string, std::pair<std::string, KnownPad>> padded_;  ///< outputs of Pads of codes: the input
+  std::set<std::string, std::less<>> names_;                        ///< of values
 };
 
 }  // namespace

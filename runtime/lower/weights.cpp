@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "graph/strided_index.h"
 
@@ -75,6 +76,25 @@ Result<IntegerWeight> integer_weight(const graph::Tensor& codes, const graph::Te
       weight.integers[k] = static_cast<std::int16_t>(scale == 0 ? 0 : integers[k] - zero);
   }
   return weight;
+}
+
+bool bound_sums(const IntegerWeight& w, std::int64_t low, std::int64_t high, std::vector<std::int32_t>& least,
+                std::vector<std::int32_t>& most) {
+  constexpr std::int64_t kMostSum = std::numeric_limits<std::int32_t>::max() - 1;
+  low = std::min<std::int64_t>(low, 0);
+  high = std::max<std::int64_t>(high, 0);
+  for (std::size_t c = 0; c < w.outputs(); ++c) {
+    std::int64_t down = 0, up = 0;
+    for (std::size_t k = 0; k < w.terms(); ++k) {
+      const std::int64_t weight = w.integers[c * w.terms() + k];
+      down += std::min(weight * low, weight * high);
+      up += std::max(weight * low, weight * high);
+      if (down < -kMostSum || up > kMostSum) return false;
+    }
+    least.push_back(static_cast<std::int32_t>(down));
+    most.push_back(static_cast<std::int32_t>(up));
+  }
+  return true;
 }
 
 }  // namespace crumb::runtime

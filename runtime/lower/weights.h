@@ -28,4 +28,9 @@ Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, s
 Result<IntegerWeight> integer_weight(const graph::Tensor& codes, const graph::Tensor& scales,
                                      const graph::Tensor* zeros, std::size_t output_axis);
 
+/// Appends the least and the largest sum of each output channel, and of some of its terms, over codes whose
+/// levels (codes less their zero point) lie in [low, high] or are 0. False where one passes 32 bits.
+bool bound_sums(const IntegerWeight& w, std::int64_t low, std::int64_t high, std::vector<std::int32_t>& least,
+                std::vector<std::int32_t>& most);
+
 }  // namespace crumb::runtime

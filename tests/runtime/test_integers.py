@@ -135,6 +135,15 @@ def convolve(x, w, stride, pad, group):
     return y
 
 
+def draw_pad(rng, draft, name, x):
+    """A Pad of the two spatial axes of an image, of zeros or of repeated elements."""
+    mode = str(rng.choice(["constant", "constant", "edge", "reflect"]))
+    before, behind = ([0, 0, *map(int, rng.integers(0, 3, 2))] for _ in range(2))
+    extra = {"constant_values": Fraction(0)} if mode == "constant" else {}
+    pads = draft.constant(np.array(before + behind, np.int64))
+    return draft.node("Pad", [name, pads], mode=mode), np.pad(x, list(zip(before, behind, strict=True)), mode, **extra)
+
+
 def draw_chain(rng, draft, name, x, channels):
     """Operations by constants, rectifiers and clips behind a product; the channels are on axis 1."""
     spread = [channels] + [1] * (x.ndim - 2)
@@ -183,6 +192,9 @@ def draw_network(seed):
     for _ in range(int(rng.integers(1, 4))):
         outputs = int(rng.integers(1, 6))
         if is_image:
+            # Without a code for 0 a Pad stays as it is, and the layer behind it.
+            if rng.random() < 0.4 and not grid.bipolar and grid.low <= grid.zero <= grid.high and min(values.shape[2:]) > 2:
+                name, values = draw_pad(rng, draft, name, values)
             channels = values.shape[1]
             group = channels if rng.random() < 0.3 and outputs % channels == 0 else 1
             kernel = int(rng.integers(1, 4))
@@ -213,6 +225,8 @@ def draw_network(seed):
         if is_image and min(values.shape[2:]) >= 2 and rng.random() < 0.4:
             name = draft.node("MaxPool", [name], kernel_shape=[2, 2])
             values = np.maximum.reduce([values[:, :, i : values.shape[2] - 1 + i, j : values.shape[3] - 1 + j] for i in (0, 1) for j in (0, 1)])  # fmt: skip
+        if is_image and rng.random() < 0.2 and min(values.shape[2:]) > 2:
+            name, values = draw_pad(rng, draft, name, values)
         grid = Grid(rng, qcdq)
         # So that codes are spread out: the scale follows the values.
         largest = float(max(abs(v) for v in values.ravel()))
