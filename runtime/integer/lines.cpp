@@ -61,17 +61,7 @@ std::optional<Line> line_of(const Real& real, const Places& places) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::int32_t Line::reached(std::int32_t sum) const {
-  double v = static_cast<double>(sum) * slope + offset;
-  v = v > least ? v : least;
-  v = v < most ? v : most;
-  return static_cast<std::int32_t>((v + magic) - magic);
-}
-
-std::optional<Line> line_of(std::span<const std::int32_t> thresholds) {
-  const Real real = real_of(thresholds);
+std::optional<Line> line_of(const Real& real) {
   const std::size_t count = real.at.size();
   const auto before = static_cast<double>(real.before);
   if (count == 0) return Line{.offset = before, .least = before, .most = before};
@@ -95,6 +85,46 @@ std::optional<Line> line_of(std::span<const std::int32_t> thresholds) {
     }
   }
   return std::nullopt;
+}
+
+/// The most thresholds from the first on that a line gives, and that line; of two or more thresholds.
+std::size_t longest_stretch(const Real& real, Line& line) {
+  std::size_t fits = 0, fails = real.at.size();  // all of them have no line
+  while (fits + 1 < fails) {
+    const std::size_t middle = fits + (fails - fits) / 2;
+    const auto found = line_of(Real{real.before, real.at.first(middle)});
+    (found ? fits : fails) = middle;
+    if (found) line = *found;
+  }
+  return fits;
+}
+
+}  // namespace
+
+std::int32_t Line::reached(std::int32_t sum) const {
+  double v = static_cast<double>(sum) * slope + offset;
+  v = v > least ? v : least;
+  v = v < most ? v : most;
+  return static_cast<std::int32_t>((v + magic) - magic);
+}
+
+std::optional<Line> line_of(std::span<const std::int32_t> thresholds) { return line_of(real_of(thresholds)); }
+
+std::vector<Line> lines_of(std::span<const std::int32_t> thresholds) {
+  std::vector<Line> lines;
+  Real rest = real_of(thresholds);
+  while (lines.size() < kMostPieces) {
+    if (const auto all = line_of(rest)) {
+      lines.push_back(*all);
+      return lines;
+    }
+    Line line;
+    const std::size_t count = longest_stretch(rest, line);
+    if (count == 0) return {};
+    lines.push_back(line);
+    rest = {0, rest.at.subspan(count)};
+  }
+  return {};
 }
 
 }  // namespace crumb::runtime::integer

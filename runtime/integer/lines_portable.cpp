@@ -16,6 +16,14 @@ void codes_by_lines(Channels channels, const Lines& lines, std::int32_t low, con
   loop(channels, lines, low, sums, count, codes);
 }
 
+void count_thresholds(std::span<const std::int32_t> thresholds, const std::int32_t* sums, std::size_t count,
+                      std::int32_t* reached) {
+  static const auto loop = may_use(Isa::kAvx512) ? count_thresholds_avx512
+                           : may_use(Isa::kAvx2) ? count_thresholds_avx2
+                                                 : count_thresholds_portable;
+  loop(thresholds, sums, count, reached);
+}
+
 void floats_of(Channels channels, const double* factors, const double* shifts, const std::int32_t* sums,
                std::size_t count, float* values) {
   static const auto loop = may_use(Isa::kAvx512) ? floats_of_avx512

@@ -247,14 +247,16 @@ class Lowering {
     Node made = product_node(node, x, w, least, most);
     const auto channels = static_cast<std::int64_t>(w.outputs());
     made.inputs.insert(made.inputs.end(), {"", "", "", ""});
-    if (!functions.all_lines()) {
+    if (!functions.all_lines) {
       made.inputs[4] = add(node.name + ".thresholds",
                            tensor_of(ElementType::kInt32, {channels, std::int64_t{found.quantizer.steps()}},
                                      functions.thresholds));
     }
-    if (functions.any_lines())
+    if (functions.pieces > 0) {
+      const auto pieces = static_cast<std::int64_t>(functions.pieces);
       made.inputs[5] =
-          add(node.name + ".lines", tensor_of(ElementType::kDouble, {5, channels}, functions.lines));
+          add(node.name + ".lines", tensor_of(ElementType::kDouble, {pieces, 5, channels}, functions.lines));
+    }
     made.attributes["low"] = std::int64_t{found.quantizer.low};
     made.attributes["bipolar"] = std::int64_t{found.quantizer.bipolar};
     made.attributes["type"] = std::int64_t{graph::onnx_number(type_of(found.quantizer))};

@@ -1,9 +1,7 @@
 // The quantizer behind a layer as a step function of each channel's sums.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "runtime/lower/chain.h"
@@ -14,15 +12,11 @@ namespace crumb::runtime {
 /// Thresholds of each channel, and the lines that stand for them (integer/lines.h).
 struct StepFunctions {
   std::vector<std::int32_t> thresholds;  ///< [channels, steps]
-  /// [5, channels]: slope, offset, least, most, magic; zeros for channels without a line.
+  /// [pieces, 5, channels]: slope, offset, least, most, magic; zeros for channels without lines. Channels with
+  /// fewer lines than others have lines at 0 behind them. No pieces where no channel has lines.
   std::vector<double> lines;
-
-  bool all_lines() const { return std::ranges::all_of(magics(), is_line); }
-  bool any_lines() const { return std::ranges::any_of(magics(), is_line); }
-
- private:
-  std::span<const double> magics() const { return std::span(lines).last(lines.size() / 5); }
-  static bool is_line(double magic) { return magic != 0; }
+  std::size_t pieces = 0;
+  bool all_lines = true;
 };
 
 /// For sums of each channel in [least, most]. Where values fall as sums rise, the channel's weights and the

@@ -14,6 +14,7 @@ using integer::kNever;
 constexpr std::size_t kWork = std::size_t{1} << 21;  // multiplications that are worth a thread
 constexpr std::size_t kFewSteps = 24;                // so many thresholds are compared one by one
 constexpr std::size_t kNumbers = 5;                  // of a line
+constexpr std::size_t kFewAlone = 16;  // one of so many channels may need more lines than those beside it
 
 /// Input i, where the node has it; it must be a constant of this type and shape.
 Array constant_of(const NodeFacts& facts, std::size_t i, ElementType type, std::size_t count) {
@@ -26,26 +27,6 @@ Array constant_of(const NodeFacts& facts, std::size_t i, ElementType type, std::
 }
 
 }  // namespace
-
-Guess Guess::of(std::span<const std::int32_t> thresholds) {
-  const auto is_real = [](std::int32_t t) { return t != kAlways && t != kNever; };
-  const auto first = std::ranges::find_if(thresholds, is_real);
-  const auto behind = std::find_if_not(first, thresholds.end(), is_real);
-  Guess guess{.at = static_cast<float>(first - thresholds.begin())};
-  if (behind - first < 2) return guess;
-  guess.from = static_cast<float>(*first);
-  guess.slope =
-      static_cast<float>(behind - first - 1) / std::max(1.0F, static_cast<float>(behind[-1]) - guess.from);
-  return guess;
-}
-
-std::int32_t Guess::reached(std::int32_t sum, const std::int32_t* thresholds, std::size_t count) const {
-  const float near = at + (static_cast<float>(sum) - from) * slope;
-  auto k = static_cast<std::int32_t>(std::clamp(near, 0.0F, static_cast<float>(count)));
-  while (k < static_cast<std::int32_t>(count) && sum >= thresholds[k]) ++k;
-  while (k > 0 && sum < thresholds[k - 1]) --k;
-  return k;
-}
 
 Finish Finish::of(const NodeFacts& facts, std::size_t channels) {
   const std::size_t count = std::max<std::size_t>(channels, 1);
@@ -60,30 +41,53 @@ Finish Finish::of(const NodeFacts& facts, std::size_t channels) {
   const auto has_each = [&](const Array& array, std::size_t of_each) {
     return array.defined() && array.size() == channels * of_each;
   };
+  const bool has_lines = finish.of_lines_.defined() && channels > 0 &&
+                         finish.of_lines_.size() % (kNumbers * channels) == 0 &&
+                         finish.of_lines_.size() / (kNumbers * channels) <= integer::kMostPieces;
   const bool is_sound =
-      channels == 0 || (makes_codes ? finish.thresholds_.defined() || has_each(finish.of_lines_, kNumbers)
+      channels == 0 || (makes_codes ? finish.thresholds_.defined() || has_lines
                                     : has_each(finish.factors_, 1) && has_each(finish.shifts_, 1));
-  if (!is_sound || (finish.of_lines_.defined() && !has_each(finish.of_lines_, kNumbers)))
+  if (!is_sound || (finish.of_lines_.defined() && !has_lines))
     facts.fail("it does not say what becomes of its sums");
   if (!makes_codes) return finish;
   finish.type_ = codes_type(facts.node);
   if (!is_byte(finish.type_)) facts.fail("its codes have no type of eight bits");
-  if (finish.of_lines_.defined()) {
-    const double* const numbers = finish.of_lines_.values<double>().data();
-    finish.lines_ = {numbers, numbers + channels, numbers + 2 * channels, numbers + 3 * channels,
-                     numbers + 4 * channels};
-    finish.all_lines_ = std::all_of(finish.lines_.magics, finish.lines_.magics + channels,
-                                    [](double magic) { return magic != 0; });
+  finish.pieces_.resize(channels, 0);
+  if (has_lines) finish.read_lines(channels);
+  if (finish.thresholds_.defined()) {
+    finish.steps_ = finish.thresholds_.size() / count;
+  } else if (std::ranges::count(finish.pieces_, 0) > 0) {
+    facts.fail("a channel has neither thresholds nor a line");
   }
-  if (!finish.thresholds_.defined()) {
-    if (!finish.all_lines_ && channels > 0) facts.fail("a channel has neither thresholds nor a line");
-    return finish;
-  }
-  finish.steps_ = finish.thresholds_.size() / count;
-  for (std::size_t c = 0; finish.steps_ > kFewSteps && c < channels; ++c)
-    finish.guesses_.push_back(
-        Guess::of(finish.thresholds_.values<std::int32_t>().subspan(c * finish.steps_, finish.steps_)));
+  finish.choose_together();
   return finish;
+}
+
+void Finish::choose_together() {
+  const auto needs_more = [this](std::uint8_t pieces) { return pieces > together_; };
+  const auto few = static_cast<std::ptrdiff_t>(pieces_.size() / kFewAlone);
+  while (std::ranges::count_if(pieces_, needs_more) > few) ++together_;
+  for (std::size_t c = 0; c < pieces_.size(); ++c) {
+    if (pieces_[c] == 0 || needs_more(pieces_[c])) alone_.push_back(c);
+  }
+}
+
+void Finish::read_lines(std::size_t channels) {
+  const double* const numbers = of_lines_.values<double>().data();
+  lines_ = {.slopes = numbers,
+            .offsets = numbers + channels,
+            .least = numbers + 2 * channels,
+            .most = numbers + 3 * channels,
+            .magics = numbers + 4 * channels,
+            .pieces = of_lines_.size() / (kNumbers * channels),
+            .piece_stride = kNumbers * channels};
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t p = 0; p < lines_.pieces && lines_.magics[c] != 0; ++p) {
+      const integer::Line line = lines_.at(p * lines_.piece_stride + c);
+      const bool counts = p == 0 || line.most != 0 || line.least != 0;
+      if (counts) pieces_[c] = static_cast<std::uint8_t>(p + 1);
+    }
+  }
 }
 
 void Finish::count_steps(std::size_t channel, std::span<const std::int32_t> sums, std::uint8_t* codes) const {
@@ -99,8 +103,7 @@ void Finish::count_steps(std::size_t channel, std::span<const std::int32_t> sums
         for (std::size_t i = 0; i < own.size(); ++i) reached[i] += own[i] >= threshold ? 1 : 0;
       }
     } else {
-      const Guess guess = guesses_[channel];
-      for (std::size_t i = 0; i < own.size(); ++i) reached[i] = guess.reached(own[i], steps_of, steps_);
+      integer::count_thresholds({steps_of, steps_}, own.data(), own.size(), reached);
     }
     for (std::size_t i = 0; i < own.size(); ++i)
       codes[at + i] = static_cast<std::uint8_t>(from + by * reached[i]);
@@ -110,13 +113,20 @@ void Finish::count_steps(std::size_t channel, std::span<const std::int32_t> sums
 void Finish::put_codes(Channels channels, std::size_t channel, std::span<const std::int32_t> sums,
                        std::uint8_t* codes) const {
   if (channels == Channels::kOne) {
-    if (!has_line(channel)) return count_steps(channel, sums, codes);
-    return integer::codes_by_lines(channels, lines_.from(channel), low_, sums.data(), sums.size(), codes);
+    if (pieces_[channel] == 0) return count_steps(channel, sums, codes);
+    integer::Lines lines = lines_.from(channel);
+    lines.pieces = pieces_[channel];
+    return integer::codes_by_lines(channels, lines, low_, sums.data(), sums.size(), codes);
   }
-  if (lines_.magics)
-    integer::codes_by_lines(channels, lines_.from(channel), low_, sums.data(), sums.size(), codes);
-  for (std::size_t i = 0; !all_lines_ && i < sums.size(); ++i) {
-    if (!has_line(channel + i)) count_steps(channel + i, sums.subspan(i, 1), codes + i);
+  if (together_ > 0) {
+    integer::Lines lines = lines_.from(channel);
+    lines.pieces = together_;
+    integer::codes_by_lines(channels, lines, low_, sums.data(), sums.size(), codes);
+  }
+  for (auto at = std::ranges::lower_bound(alone_, channel); at != alone_.end(); ++at) {
+    const std::size_t i = *at - channel;
+    if (i >= sums.size()) break;
+    put_codes(Channels::kOne, *at, sums.subspan(i, 1), codes + i);
   }
 }
 

@@ -22,16 +22,6 @@ void with_codes(const Call& call, const Array& array, const F& f) {
   call.fail("cannot take " + text_of(array) + " as codes");
 }
 
-/// Finds the thresholds that a sum reaches by a line, which comes close because thresholds are mostly evenly
-/// spread.
-struct Guess {
-  float at = 0, from = 0, slope = 0;
-
-  static Guess of(std::span<const std::int32_t> thresholds);
-  /// The exact number of thresholds that the sum reaches.
-  std::int32_t reached(std::int32_t sum, const std::int32_t* thresholds, std::size_t count) const;
-};
-
 /// Converts the sums of each channel.
 class Finish {
  public:
@@ -48,7 +38,8 @@ class Finish {
  private:
   void put_codes(integer::Channels channels, std::size_t channel, std::span<const std::int32_t> sums,
                  std::uint8_t* codes) const;
-  bool has_line(std::size_t channel) const { return lines_.magics && lines_.magics[channel] != 0; }
+  void read_lines(std::size_t channels);
+  void choose_together();
   void count_steps(std::size_t channel, std::span<const std::int32_t> sums, std::uint8_t* codes) const;
 
   ElementType type_ = ElementType::kFloat;
@@ -57,8 +48,9 @@ class Finish {
   std::size_t steps_ = 0;
   Array factors_, shifts_, thresholds_, of_lines_;  ///< the node's constants, shared
   integer::Lines lines_;
-  bool all_lines_ = false;
-  std::vector<Guess> guesses_;  ///< for channels of many steps, one each
+  std::vector<std::uint8_t> pieces_;  ///< lines of each channel, added up; 0: its thresholds are counted
+  std::size_t together_ = 0;          ///< lines that are added up of all channels side by side
+  std::vector<std::size_t> alone_;    ///< channels for which those are not all, ascending
 };
 
 /// The number of threads for so many multiplications.

@@ -223,6 +223,50 @@ TEST_CASE("the same of large layers, on one and on several threads") {
   CHECK(numbers > 1'000'000);
 }
 
+TEST_CASE("layers with several bends behind them give the bits of floats") {
+  Draws draw{std::mt19937_64(20261129)};
+  std::size_t by_lines = 0, by_thresholds = 0, numbers = 0;
+  std::set<float> different;
+  for (int round = 0; round < 2000; ++round) {
+    NodeBuilder builder;
+    const bool is_image = draw.one_in(2);
+    const std::int64_t outputs = draw.from(1, draw.one_in(2) ? 9 : 50), terms = draw.from(1, 6),
+                       bends = draw.from(1, 6);
+    std::vector<std::int64_t> shape{draw.from(1, 3), terms};
+    if (is_image) shape.insert(shape.end(), {draw.from(1, 9), draw.from(1, 9)});
+    std::string x = builder.quant(builder.input("x", shape), Tensor::scalar(0.25F), 0, 8);
+    const std::vector<std::int64_t> each =
+        is_image ? std::vector<std::int64_t>{outputs, 1, 1} : std::vector<std::int64_t>{outputs};
+    x = is_image ? builder.node("Conv", {x, weight(builder, draw, {outputs, terms, 1, 1}, 0)})
+                 : builder.node("Gemm", {x, weight(builder, draw, {terms, outputs}, 1)});
+    for (std::int64_t i = 0; i < bends; ++i) {
+      x = builder.node("LeakyRelu", {x}, {{"alpha", draw.one_in(8) ? 0.0F : draw.one_in(2) ? 0.5F : 2.0F}});
+      x = builder.node("Add", {x, builder.constant("a" + x, draw.numbers(each))});
+    }
+    x = builder.quant(x, draw.power(-3, 0), 0, static_cast<float>(draw.from(2, 8)));
+    builder.graph.outputs = {x};
+    const Lowered lowered = lower(builder.graph);
+    REQUIRE(lowered.thresholds.size() == 1);
+    for (const auto& [name, tensor] : lowered.graph.initializers) {
+      by_lines += name.ends_with(".lines") ? 1 : 0;
+      by_thresholds += name.ends_with(".thresholds") ? 1 : 0;
+    }
+    const Array in = Array::of(draw.numbers(shape));
+    const std::vector<Array> exact = Model(builder.graph, Computes::kFloats).run({in}, {.threads = 1}),
+                             found = Model(builder.graph).run({in}, {.threads = 1});
+    const auto a = found[0].values<float>(), b = exact[0].values<float>();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] != b[i]) FAIL(round << ": " << a[i] << " is not " << b[i]);
+      different.insert(a[i]);
+    }
+    numbers += a.size();
+  }
+  CHECK(by_lines > 1000);
+  CHECK(by_thresholds > 150);  // where four lines are not enough
+  CHECK(numbers > 100'000);
+  CHECK(different.size() > 200);
+}
+
 TEST_CASE("layers that cannot be integers stay floats, and say why") {
   const auto reason_of = [](const char* spec, bool quantizes, const char* op = "MatMul") {
     NodeBuilder builder;
