@@ -92,7 +92,16 @@ std::optional<std::vector<ChainStep>> steps_of(const Known& known, const Node& n
 
 bool moves_codes(const Node& node) {
   if (node.domain != graph::kOnnxDomain || node.has_output(1)) return false;
-  return graph::is_any(node, graph::trait::kReshapes) || node.is("Transpose") || node.is("MaxPool");
+  if (node.is("Resize") || node.is("Upsample")) {
+    // Another coordinate than these may lie outside, where Resize puts a number of its own.
+    return node.text_or("mode", "nearest") == "nearest" &&
+           node.text_or("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
+  }
+  static constexpr std::string_view kMovers[] = {"Transpose",    "MaxPool",  "Slice",
+                                                 "Gather",       "Identity", "DepthToSpace",
+                                                 "SpaceToDepth", "Tile",     "Expand"};
+  return graph::is_any(node, graph::trait::kReshapes) ||
+         std::ranges::find(kMovers, node.op) != std::end(kMovers);
 }
 
 std::optional<std::vector<double>> operand(const Known& known, const std::string& value,
@@ -133,7 +142,10 @@ FollowedChain follow(const Known& known, const std::string& value, ProductChanne
         return found;
       }
     }
-    if (moves_codes(node) && node.inputs[0] == found.value && !node.is("Identity")) {
+    const bool waits_for_none =
+        std::all_of(node.inputs.begin() + 1, node.inputs.end(),
+                    [&](const auto& other) { return other.empty() || known.constant(other); });
+    if (moves_codes(node) && waits_for_none && node.inputs[0] == found.value && !node.is("Identity")) {
       moved = true;
       channels.rank = known.graph().rank_of(node.outputs[0]);
       found.moves.push_back(*next);

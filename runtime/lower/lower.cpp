@@ -11,6 +11,7 @@
 #include "runtime/integer/byte_weights.h"
 #include "runtime/lower/domain.h"
 #include "runtime/lower/follow.h"
+#include "runtime/lower/keep_floats.h"
 #include "runtime/lower/pads.h"
 #include "runtime/lower/step_functions.h"
 
@@ -59,7 +60,9 @@ class Lowering {
     }
     for (const std::string& output : from_.outputs) need_floats(output);
     drop_unused();
-    keep_in_floats();
+    std::map<std::string, std::string> values;  // by the names of their codes
+    for (const auto& [value, coded] : coded_) values[coded.codes] = value;
+    keep_in_floats(made_.graph, values, movers_);
     return std::move(made_);
   }
 
@@ -82,8 +85,11 @@ class Lowering {
     }
     const bool is_plain = has_kernel && product->bias == graph::kNoInput;  // MatMul
     if (is_plain && lower_products(node)) return;
-    if (moves_codes(node) && coded_.contains(node.inputs[0])) return emit_move(node, node);
-    if (node.is("Pad") && coded_.contains(node.inputs[0]) && lower_pad(node)) return;
+    if (node.has_input(0) && coded_.contains(node.inputs[0])) {
+      if (moves_codes(node)) return emit_move(node, node, coded_.at(node.inputs[0]));
+      if (node.is("Pad") && lower_pad(node)) return;
+      if (node.is("Concat") && lower_concat(node)) return;
+    }
     for (const std::string& input : node.inputs) need_floats(input);
     made_.graph.nodes.push_back(node);
   }
@@ -321,9 +327,27 @@ class Lowering {
     padded_[node.outputs[0]] = {node.inputs[0], pad};
     const auto code = pad.fill ? exact_code(quantizer, *pad.fill) : std::nullopt;
     if (pad.is_constant && !code) return false;
-    Node moved = node;
-    state_fill(moved, code.value_or(0));
-    emit_move(node, std::move(moved));
+    Node in_floats = node, in_codes = node;
+    state_fill(in_floats, pad.fill.value_or(0));
+    state_fill(in_codes, code.value_or(0));
+    emit_move(in_floats, in_codes, coded_.at(node.inputs[0]));
+    return true;
+  }
+
+  /// Codes that stand for the same values are joined as codes. False where others are among the inputs.
+  bool lower_concat(const Node& node) {
+    Coded joined = coded_.at(node.inputs[0]);
+    UniformQuantizer& all = joined.quantizer;
+    for (const std::string& input : node.inputs) {
+      const auto found = coded_.find(input);
+      if (found == coded_.end()) return false;
+      const UniformQuantizer& own = found->second.quantizer;
+      const bool is_same = own.scale == all.scale && own.zero == all.zero && own.bipolar == all.bipolar;
+      if (!is_same || found->second.type != joined.type) return false;
+      all.low = std::min(all.low, own.low);
+      all.high = std::max(all.high, own.high);
+    }
+    emit_move(node, node, joined);
     return true;
   }
 
@@ -346,17 +370,23 @@ class Lowering {
     return node;
   }
 
-  /// Moves codes as `node` moves values: `moved`, which takes codes.
-  void emit_move(const Node& node, Node moved) {
-    const Coded from = coded_.at(node.inputs[0]);
+  /// Moves codes as `node` moves values. `moved`: the node where it takes codes; `result`: what it makes.
+  void emit_move(const Node& node, Node moved, const Coded& result) {
     const std::string& value = node.outputs[0];
-    moved.inputs[0] = from.codes;
-    for (std::size_t i = 1; i < moved.inputs.size(); ++i) need_floats(moved.inputs[i]);
+    const bool joins = node.is("Concat");
+    for (std::size_t i = 0; i < moved.inputs.size(); ++i) {
+      if (i == 0 || joins) {
+        moved.inputs[i] = coded_.at(node.inputs[i]).codes;
+      } else {
+        need_floats(moved.inputs[i]);
+      }
+    }
     const std::string codes = fresh(value + ".codes");
     moved.outputs = {codes};
-    know(codes, from.type, value);
+    know(codes, result.type, value);
     made_.graph.nodes.push_back(std::move(moved));
-    coded_[value] = {.codes = codes, .quantizer = from.quantizer, .type = from.type};
+    movers_[codes] = node;
+    coded_[value] = {.codes = codes, .quantizer = result.quantizer, .type = result.type};
   }
 
   /// Makes floats of codes where somebody takes the value itself.
@@ -409,61 +439,12 @@ class Lowering {
     std::erase_if(made_.graph.quantized, [&](const auto& entry) { return !used.contains(entry.first); });
   }
 
-  /// Quantizers whose codes nothing takes, but for what moves them and makes floats of them again, quantize
-  /// in floats, and what moves their codes moves floats: NaN stays NaN.
-  void keep_in_floats() {
-    std::map<std::string, std::string> value_of;  // by the name of its codes
-    for (const auto& [value, coded] : coded_) value_of[coded.codes] = value;
-    std::vector<Node>& nodes = made_.graph.nodes;
-    std::multimap<std::string, std::size_t> takes;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      for (const std::string& input : nodes[i].inputs) takes.emplace(input, i);
-    }
-    std::set<std::size_t> dropped;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (!nodes[i].is("Codes", kRuntimeDomain) || !value_of.contains(nodes[i].outputs[0])) continue;
-      std::vector<std::size_t> moves{i}, back;
-      bool alone = true;
-      for (std::size_t at = 0; alone && at < moves.size(); ++at) {
-        const std::string& codes = nodes[moves[at]].outputs[0];
-        const auto [begin, end] = takes.equal_range(codes);
-        for (auto taker = begin; taker != end; ++taker) {
-          const Node& node = nodes[taker->second];
-          if (node.is("Values", kRuntimeDomain)) {
-            back.push_back(taker->second);
-          } else if (node.domain != kRuntimeDomain && node.inputs[0] == codes &&
-                     std::ranges::count(node.inputs, codes) == 1 && value_of.contains(node.outputs[0])) {
-            moves.push_back(taker->second);
-          } else {
-            alone = false;
-          }
-        }
-      }
-      if (!alone) continue;
-      for (const std::size_t move : moves) {
-        Node& node = nodes[move];
-        if (move != i) node.inputs[0] = value_of.at(node.inputs[0]);
-        if (node.is("Pad"))
-          state_fill(node, padded_.at(value_of.at(node.outputs[0])).second.fill.value_or(0));
-        made_.graph.values.erase(node.outputs[0]);
-      }
-      for (const std::size_t move : moves) nodes[move].outputs[0] = value_of.at(nodes[move].outputs[0]);
-      nodes[i].op = "Quantized";
-      nodes[i].attributes.erase("type");
-      dropped.insert(back.begin(), back.end());
-    }
-    std::vector<Node> kept;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (!dropped.contains(i)) kept.push_back(std::move(nodes[i]));
-    }
-    nodes = std::move(kept);
-  }
-
   const Graph from_;
   const Known known_;
   std::vector<bool> done_;
   Lowered made_;
   std::map<std::string, Coded> coded_;
+  std::map<std::string, Node> movers_;  ///< by the codes that they make: nodes as they move floats
   std::map<std::string, std::pair<std::string, KnownPad>> padded_;  ///< outputs of Pads of codes: the input
   std::set<std::string, std::less<>> names_;                        ///< of values
 };
