@@ -132,6 +132,10 @@ FollowedChain follow(const Known& known, const std::string& value, ProductChanne
         if (const auto quantizer = known.linear_quantizer(node, ElementType::kUnknown)) {
           found.quantizer_node = next;
           found.quantizer = *quantizer;
+          if (const auto clip = known.clip_of_codes(node.outputs[0])) {
+            found.clip_node = clip->node;
+            found.quantizer = narrowed(found.quantizer, clip->range);
+          }
           return found;
         }
         break;

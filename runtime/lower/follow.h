@@ -28,6 +28,7 @@ struct FollowedChain {
   std::vector<std::size_t> nodes;  ///< absorbed
   std::vector<std::size_t> moves;  ///< to be done with the codes
   std::optional<std::size_t> quantizer_node;
+  std::optional<std::size_t> clip_node;  ///< behind QuantizeLinear: what leaves fewer codes
   UniformQuantizer quantizer;
   std::string value;  ///< what comes out
 };

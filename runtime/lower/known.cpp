@@ -1,5 +1,6 @@
 #include "runtime/lower/known.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace crumb::runtime {
@@ -17,6 +18,12 @@ ElementType type_of(const UniformQuantizer& quantizer) {
   if (quantizer.bipolar || (quantizer.low >= -128 && quantizer.high <= 127 && quantizer.low < 0))
     return ElementType::kInt8;
   return quantizer.low >= 0 && quantizer.high <= 255 ? ElementType::kUint8 : ElementType::kUnknown;
+}
+
+UniformQuantizer narrowed(UniformQuantizer quantizer, const CodeRange& range) {
+  quantizer.low = std::max(quantizer.low, range.low);
+  quantizer.high = std::min(quantizer.high, range.high);
+  return quantizer;
 }
 
 /// The DequantizeLinear of constants that makes a value, or null.
@@ -51,7 +58,8 @@ Result<IntegerWeight> Known::weight_of(const std::string& value, std::size_t out
   return integer_weight(codes, scales, node.has_input(2) ? constant(node.inputs[2]) : nullptr, output_axis);
 }
 
-const Tensor* Known::constant(const std::string& value) const {
+/// Returns an initializer or a Constant node's output, or null.
+const Tensor* Known::stored(const std::string& value) const {
   if (const Tensor* initializer = graph_.constant(value)) return initializer;
   const std::size_t producer = links_.producer(value);
   if (producer == Links::kNone || !graph_.nodes[producer].is("Constant")) return nullptr;
@@ -59,6 +67,25 @@ const Tensor* Known::constant(const std::string& value) const {
   if (found != computed_.end()) return &found->second;
   const auto made = graph::constant_of(graph_.nodes[producer]);
   return made ? &computed_.emplace(value, *made).first->second : nullptr;
+}
+
+const Tensor* Known::constant(const std::string& value) const {
+  if (const Tensor* found = stored(value)) return found;
+  const auto found = computed_.find(value);
+  if (found != computed_.end()) return &found->second;
+  const std::size_t producer = links_.producer(value);
+  if (producer == Links::kNone) return nullptr;
+  const auto made =
+      computed_constant(graph_.nodes[producer], [this](const std::string& name) { return stored(name); });
+  return made ? &computed_.emplace(value, *made).first->second : nullptr;
+}
+
+std::optional<Known::ClipNode> Known::clip_of_codes(const std::string& codes) const {
+  const auto taker = only_consumer(codes);
+  if (!taker || graph_.nodes[*taker].inputs[0] != codes) return std::nullopt;
+  const auto range =
+      code_range(graph_.nodes[*taker], [this](const std::string& name) { return stored(name); });
+  return range ? std::optional(ClipNode{*taker, *range}) : std::nullopt;
 }
 
 std::optional<double> Known::number(const Node& node, std::size_t i) const {
@@ -103,7 +130,12 @@ std::optional<UniformQuantizer> Known::quantizer_of(const Node& node) const {
 std::optional<UniformQuantizer> Known::dequantizer_of(const Node& node) const {
   if (!node.is("DequantizeLinear") || node.int_or("block_size", 0) != 0 || constant(node.inputs[0]))
     return std::nullopt;
-  return linear_quantizer(node, type_of_value(node.inputs[0]));
+  auto quantizer = linear_quantizer(node, type_of_value(node.inputs[0]));
+  const std::size_t producer = links_.producer(node.inputs[0]);
+  if (!quantizer || producer == Links::kNone) return quantizer;
+  const auto range =
+      code_range(graph_.nodes[producer], [this](const std::string& name) { return stored(name); });
+  return range ? narrowed(*quantizer, *range) : quantizer;
 }
 
 std::optional<UniformQuantizer> Known::linear_quantizer(const Node& node, ElementType type) const {

@@ -8,12 +8,16 @@
 
 #include "graph/graph.h"
 #include "runtime/lower/chain.h"
+#include "runtime/lower/constants.h"
 #include "runtime/lower/weights.h"
 
 namespace crumb::runtime {
 
 /// The type of a quantizer's codes; kUnknown where eight bits do not hold them.
 graph::ElementType type_of(const UniformQuantizer& quantizer);
+
+/// The quantizer whose codes are clipped to the range.
+UniformQuantizer narrowed(UniformQuantizer quantizer, const CodeRange& range);
 
 /// Of one graph, which must outlive it. By one thread at a time.
 class Known {
@@ -23,7 +27,7 @@ class Known {
   const graph::Graph& graph() const { return graph_; }
   const graph::Links& links() const { return links_; }
 
-  /// An initializer or a Constant node's output, or null.
+  /// An initializer, or what computed_constant() makes of initializers and Constant nodes, or null.
   const graph::Tensor* constant(const std::string& value) const;
   /// A constant input of one element.
   std::optional<double> number(const graph::Node& node, std::size_t i) const;
@@ -41,10 +45,17 @@ class Known {
   /// Of a QuantizeLinear or DequantizeLinear of eight bits with one scale. `type`: of its codes, where that
   /// is known.
   std::optional<UniformQuantizer> linear_quantizer(const graph::Node& node, graph::ElementType type) const;
+  /// The Clip that alone takes these codes, by constants, with its range; nothing where there is none.
+  struct ClipNode {
+    std::size_t node = 0;
+    CodeRange range;
+  };
+  std::optional<ClipNode> clip_of_codes(const std::string& codes) const;
   /// Codes that the file itself computes with: integers of eight bits, with one scale.
   std::optional<UniformQuantizer> dequantizer_of(const graph::Node& node) const;
 
  private:
+  const graph::Tensor* stored(const std::string& value) const;
   const graph::Node* dequantized(const std::string& value) const;
   std::optional<std::int32_t> integer(const graph::Node& node, std::size_t i) const;
   graph::ElementType type_of_value(const std::string& value) const;

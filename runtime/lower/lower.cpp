@@ -59,18 +59,20 @@ class Lowering {
       if (!done_[i]) lower_node(i);
     }
     for (const std::string& output : from_.outputs) need_floats(output);
-    drop_unused();
     std::map<std::string, std::string> values;  // by the names of their codes
     for (const auto& [value, coded] : coded_) values[coded.codes] = value;
     keep_in_floats(made_.graph, values, movers_);
+    drop_unused();
     return std::move(made_);
   }
 
  private:
   void lower_node(std::size_t i) {
     const Node& node = from_.nodes[i];
-    if (const auto quantizer = known_.quantizer_of(node); quantizer && !known_.constant(node.inputs[0]))
-      return emit_codes(node, *quantizer);
+    if (const auto quantizer = known_.quantizer_of(node); quantizer && !known_.constant(node.inputs[0])) {
+      if (!gives_the_same(node, *quantizer)) return emit_codes(node, *quantizer);
+      return emit_move(node, same_of(node), coded_.at(node.inputs[0]));
+    }
     if (const auto quantizer = known_.dequantizer_of(node)) {
       coded_[node.outputs[0]] = {
           .codes = node.inputs[0], .quantizer = *quantizer, .type = type_of(*quantizer)};
@@ -90,8 +92,34 @@ class Lowering {
       if (node.is("Pad") && lower_pad(node)) return;
       if (node.is("Concat") && lower_concat(node)) return;
     }
+    if (node.is("QuantizeLinear") && node.int_or("output_dtype", 0) == 0) {
+      const auto quantizer = known_.linear_quantizer(node, ElementType::kUnknown);
+      if (quantizer && gives_the_same(node, *quantizer)) {
+        Node same = same_of(node);
+        same.inputs[0] = coded_.at(node.inputs[0]).codes;
+        return made_.graph.nodes.push_back(std::move(same));
+      }
+    }
     for (const std::string& input : node.inputs) need_floats(input);
     made_.graph.nodes.push_back(node);
+  }
+
+  /// Whether the node quantizes values of codes to the very same codes.
+  bool gives_the_same(const Node& node, const UniformQuantizer& quantizer) const {
+    const auto found = coded_.find(node.inputs[0]);
+    if (found == coded_.end()) return false;
+    const UniformQuantizer& from = found->second.quantizer;
+    return from.scale == quantizer.scale && from.zero == quantizer.zero &&
+           from.bipolar == quantizer.bipolar && from.low >= quantizer.low && from.high <= quantizer.high &&
+           found->second.type == type_of(quantizer);
+  }
+
+  static Node same_of(const Node& node) {
+    return {.name = node.name,
+            .op = "Identity",
+            .version = 16,
+            .inputs = {node.inputs[0]},
+            .outputs = node.outputs};
   }
 
   // Products.
@@ -270,6 +298,7 @@ class Lowering {
     for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
     for (const std::size_t move : found.moves) done_[move] = true;
     done_[*found.quantizer_node] = true;
+    if (found.clip_node) done_[*found.clip_node] = true;
     made_.thresholds.push_back(node.name);
   }
 
@@ -279,7 +308,8 @@ class Lowering {
     const bool is_linear = quantizer.is("QuantizeLinear");
     const ElementType type = type_of(found.quantizer);
     // QuantizeLinear's output are codes; behind Quant the codes get a name.
-    const std::string& value = quantizer.outputs[0];
+    const std::string& value =
+        found.clip_node ? from_.nodes[*found.clip_node].outputs[0] : quantizer.outputs[0];
     const std::string codes = is_linear ? value : fresh(value + ".codes");
     std::string now = found.moves.empty() ? codes : fresh(value + ".sums");
     product.outputs = {now};

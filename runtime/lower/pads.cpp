@@ -44,7 +44,7 @@ Ints known_pads(const Known& known, const Node& node) {
   return axes && rank ? of_all_axes(pads, *axes, *rank) : Ints();
 }
 
-/// The nodes of a quantizer behind a Pad: one, or QuantizeLinear and DequantizeLinear; empty where there is
+/// The nodes of a quantizer behind a Pad: one, or QuantizeLinear, perhaps Clip, and DequantizeLinear; empty where there is
 /// none that keeps the Pad's elements.
 std::vector<std::size_t> quantizer_behind(const Known& known, const Node& node) {
   const KnownPad pad = known_pad(known, node);
@@ -61,27 +61,35 @@ std::vector<std::size_t> quantizer_behind(const Known& known, const Node& node) 
   if (!quantizer.is("QuantizeLinear") || quantizer.int_or("block_size", 0) != 0 ||
       quantizer.int_or("output_dtype", 0) != 0 || !quantizer.has_input(2))
     return {};
-  const auto to_codes = known.linear_quantizer(quantizer, ElementType::kUnknown);
-  const auto second = known.only_consumer(quantizer.outputs[0]);
-  if (!to_codes || !second) return {};
-  const Node& dequantizer = known.graph().nodes[*second];
+  auto to_codes = known.linear_quantizer(quantizer, ElementType::kUnknown);
+  if (!to_codes) return {};
+  std::vector<std::size_t> nodes{*first};
+  if (const auto clip = known.clip_of_codes(quantizer.outputs[0])) {
+    nodes.push_back(clip->node);
+    to_codes = narrowed(*to_codes, clip->range);
+  }
+  const std::string& codes = known.graph().nodes[nodes.back()].outputs[0];
+  const auto last = known.only_consumer(codes);
+  if (!last) return {};
+  nodes.push_back(*last);
+  const Node& dequantizer = known.graph().nodes[*last];
   if (!dequantizer.is("DequantizeLinear") || dequantizer.int_or("block_size", 0) != 0 ||
-      dequantizer.inputs[0] != quantizer.outputs[0])
+      dequantizer.inputs[0] != codes)
     return {};
   const auto to_values = known.linear_quantizer(dequantizer, type_of(*to_codes));
   if (!to_values || !keeps_zero(*to_codes) || (pad.is_constant && to_values->zero != to_codes->zero))
     return {};
-  return {*first, *second};
+  return nodes;
 }
 
 /// Makes a quantizer take what the Pad before it takes, and the Pad what the quantizer makes.
-void exchange(Graph& graph, Node& pad, Node& first, Node& last) {
+void exchange(Graph& graph, Node& pad, const std::vector<std::size_t>& quantizer) {
   const auto shape = graph.shape_of(pad.inputs[0]);
-  first.inputs[0] = pad.inputs[0];
-  if (&first != &last) graph.values[first.outputs[0]].shape = shape;
-  std::swap(pad.outputs[0], last.outputs[0]);
-  pad.inputs[0] = last.outputs[0];
-  graph.values[pad.inputs[0]] = {.type = ElementType::kFloat, .shape = shape};
+  graph.nodes[quantizer.front()].inputs[0] = pad.inputs[0];
+  std::swap(pad.outputs[0], graph.nodes[quantizer.back()].outputs[0]);
+  pad.inputs[0] = graph.nodes[quantizer.back()].outputs[0];
+  graph.values[pad.inputs[0]] = {.type = ElementType::kFloat, .shape = {}};
+  for (const std::size_t node : quantizer) graph.values[graph.nodes[node].outputs[0]].shape = shape;
 }
 
 /// Moves each Pad behind the quantizer that is next to it. False where there is none.
@@ -104,7 +112,7 @@ bool move_pads_once(Graph& graph) {
   std::vector<Node> nodes;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!quantizers[i].empty()) {
-      exchange(graph, graph.nodes[i], graph.nodes[quantizers[i].front()], graph.nodes[quantizers[i].back()]);
+      exchange(graph, graph.nodes[i], quantizers[i]);
       continue;
     }
     nodes.push_back(std::move(graph.nodes[i]));

@@ -33,9 +33,10 @@ class Grid:
         self.qcdq = qcdq
         self.scale = F(2.0 ** -rng.integers(1, 5)) if rng.random() < 0.5 else F(rng.uniform(0.02, 0.4))
         self.bipolar = not qcdq and rng.random() < 0.1
-        self.bits = 8 if qcdq else int(rng.integers(2, 9))
+        self.bits = 8 if qcdq and rng.random() < 0.5 else int(rng.integers(2, 9))
         self.signed = bool(rng.random() < 0.5)
-        self.narrow = not qcdq and bool(rng.random() < 0.3)
+        self.narrow = bool(rng.random() < 0.3)
+        self.twice = bool(rng.random() < 0.2)
         self.zero = int(rng.integers(-3, 4)) if rng.random() < 0.3 and not self.bipolar else 0
         if qcdq and not self.signed:
             self.zero = abs(self.zero) * 40
@@ -65,12 +66,20 @@ class Grid:
         return np.vectorize(lambda c: (c - self.zero) * Fraction(float(self.scale)), otypes=[object])(codes)
 
     def nodes(self, draft, x):
+        """Twice, where the second gives what the first gave, as tools put quantizers around what moves elements."""
+        return self.once(draft, self.once(draft, x)) if self.twice else self.once(draft, x)
+
+    def once(self, draft, x):
         scale, zero = draft.constant(self.scale), draft.constant(F(self.zero))
         if self.bipolar:
             return draft.node("BipolarQuant", [x, scale], QONNX)
         if self.qcdq:
-            zero = draft.constant(np.asarray(self.zero, np.int8 if self.signed else np.uint8))
-            return draft.node("DequantizeLinear", [draft.node("QuantizeLinear", [x, scale, zero]), scale, zero])
+            kind = np.int8 if self.signed else np.uint8
+            zero = draft.constant(np.asarray(self.zero, kind))
+            codes = draft.node("QuantizeLinear", [x, scale, zero])
+            if self.bits < 8 or self.narrow:
+                codes = draft.node("Clip", [codes, *(draft.constant(kind(limit)) for limit in (self.low, self.high))])
+            return draft.node("DequantizeLinear", [codes, scale, zero])
         return draft.node("Quant", [x, scale, zero, draft.constant(F(self.bits))], QONNX, signed=int(self.signed),
                           narrow=int(self.narrow), rounding_mode="ROUND")  # fmt: skip
 
@@ -111,11 +120,25 @@ def draw_weight(rng, draft, outputs, shape, axis, qcdq):
     if qcdq:
         of_scale = draft.constant(scale if per_channel else scale[0])
         zero = draft.constant(np.zeros(scale.shape if per_channel else (), np.int8))
-        return draft.node("DequantizeLinear", [draft.constant(codes.astype(np.int8)), of_scale, zero], axis=axis), values
+        stored = draft.constant(codes.astype(np.int8))
+        if rng.random() < 0.5:
+            stored = draft.node("Clip", [stored, draft.constant(np.int8(-most)), draft.constant(np.int8(most))])
+        return draft.node("DequantizeLinear", [stored, of_scale, zero], axis=axis), values
     floats = codes.astype(F) * scale.reshape(spread)
     name = draft.node("Quant", [draft.constant(floats), draft.constant(scale.reshape(spread)), draft.constant(F(0)),
                                 draft.constant(F(bits))], QONNX, signed=1, narrow=1, rounding_mode="ROUND")  # fmt: skip
     return name, values
+
+
+def draw_bias(rng, draft, outputs, qcdq):
+    """The name of a bias and its floats: a constant, or integers of 32 bits and a scale for each."""
+    bias = rng.normal(size=outputs).astype(F)
+    if not qcdq or rng.random() < 0.5:
+        return draft.constant(bias), bias
+    scale = rng.uniform(0.001, 0.01, outputs).astype(F)
+    codes = np.rint(bias / scale).astype(np.int32)
+    zero = draft.constant(np.zeros(outputs, np.int32))
+    return draft.node("DequantizeLinear", [draft.constant(codes), draft.constant(scale), zero], axis=0), codes.astype(F) * scale
 
 
 def convolve(x, w, stride, pad, group):
@@ -205,8 +228,8 @@ def draw_network(seed):
             inputs = [name, w]
             values = convolve(values, exact_w, stride, pad, group)
             if rng.random() < 0.5:
-                bias = rng.normal(size=outputs).astype(F)
-                inputs.append(draft.constant(bias))
+                bias_name, bias = draw_bias(rng, draft, outputs, qcdq)
+                inputs.append(bias_name)
                 values = values + exact(bias).reshape(-1, 1, 1)
             name = draft.node("Conv", inputs, strides=[stride] * 2, pads=[pad] * 4, group=group)
         else:
@@ -217,8 +240,8 @@ def draw_network(seed):
             values = values.dot(exact_w.T if gemm and turned else exact_w)
             inputs = [name, w]
             if gemm and rng.random() < 0.5:
-                bias = rng.normal(size=outputs).astype(F)
-                inputs.append(draft.constant(bias))
+                bias_name, bias = draw_bias(rng, draft, outputs, qcdq)
+                inputs.append(bias_name)
                 values = values + exact(bias)
             name = draft.node("Gemm", inputs, transB=int(turned)) if gemm else draft.node("MatMul", inputs)
         name, values = draw_chain(rng, draft, name, values, outputs)

@@ -93,8 +93,17 @@ struct PaddedNetwork {
       const std::array<std::byte, 1> code{static_cast<std::byte>(zero)};
       const std::string s = constant(scale),
                         z = constant({is_signed ? ElementType::kInt8 : ElementType::kUint8, {}, {code[0]}});
-      const std::string codes = builder.node("QuantizeLinear", {last, s, z});
+      std::string codes = builder.node("QuantizeLinear", {last, s, z});
       builder.graph.values[codes].type = is_signed ? ElementType::kInt8 : ElementType::kUint8;
+      if (draw.one_in(2)) {
+        const auto limit = [&](std::int64_t to) {
+          const std::array<std::byte, 1> bytes{static_cast<std::byte>(to)};
+          return constant({is_signed ? ElementType::kInt8 : ElementType::kUint8, {}, {bytes[0]}});
+        };
+        codes = builder.node("Clip", {codes, limit(is_signed ? draw.from(-20, 0) : draw.from(0, 5)),
+                                      draw.one_in(4) ? "" : limit(draw.from(20, 100))});
+        builder.graph.values[codes].type = is_signed ? ElementType::kInt8 : ElementType::kUint8;
+      }
       last = builder.node("DequantizeLinear", {codes, s, z});
     }
     know_shape();
