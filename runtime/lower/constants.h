@@ -21,8 +21,9 @@ struct CodeRange {
 /// Of a Clip whose limits are constants of eight bits; nothing for other nodes, and where no code is left.
 std::optional<CodeRange> code_range(const graph::Node& node, const ConstantOf& constant);
 
-/// What the node makes, where it is a Constant, a Clip of constant codes of eight bits, or a DequantizeLinear
-/// of constants of 32 bits, such as biases: the floats that it computes.
+/// What the node makes, where it is a Constant, a QuantizeLinear of constant floats to eight bits, a Clip of
+/// constant codes of eight bits, or a DequantizeLinear of constants of 32 bits, such as biases. The same bits
+/// as the operators compute.
 std::optional<graph::Tensor> computed_constant(const graph::Node& node, const ConstantOf& constant);
 
 }  // namespace crumb::runtime

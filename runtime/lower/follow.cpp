@@ -88,6 +88,16 @@ std::optional<std::vector<ChainStep>> steps_of(const Known& known, const Node& n
   return steps;
 }
 
+/// Moves that thresholds are put before. Behind others the quantizer rounds floats. What steers them must be
+/// there already: the product's codes are moved where the product stands.
+bool is_between(const Known& known, const Node& node) {
+  const bool moves =
+      graph::is_any(node, graph::trait::kReshapes) || node.is("Transpose") || node.is("MaxPool");
+  return moves && moves_codes(node) &&
+         std::all_of(node.inputs.begin() + 1, node.inputs.end(),
+                     [&](const auto& other) { return other.empty() || known.constant(other); });
+}
+
 }  // namespace
 
 bool moves_codes(const Node& node) {
@@ -146,10 +156,7 @@ FollowedChain follow(const Known& known, const std::string& value, ProductChanne
         return found;
       }
     }
-    const bool waits_for_none =
-        std::all_of(node.inputs.begin() + 1, node.inputs.end(),
-                    [&](const auto& other) { return other.empty() || known.constant(other); });
-    if (moves_codes(node) && waits_for_none && node.inputs[0] == found.value && !node.is("Identity")) {
+    if (is_between(known, node) && node.inputs[0] == found.value) {
       moved = true;
       channels.rank = known.graph().rank_of(node.outputs[0]);
       found.moves.push_back(*next);

@@ -58,25 +58,14 @@ Result<IntegerWeight> Known::weight_of(const std::string& value, std::size_t out
   return integer_weight(codes, scales, node.has_input(2) ? constant(node.inputs[2]) : nullptr, output_axis);
 }
 
-/// Returns an initializer or a Constant node's output, or null.
-const Tensor* Known::stored(const std::string& value) const {
+const Tensor* Known::constant(const std::string& value, int nodes) const {
   if (const Tensor* initializer = graph_.constant(value)) return initializer;
   const std::size_t producer = links_.producer(value);
-  if (producer == Links::kNone || !graph_.nodes[producer].is("Constant")) return nullptr;
+  if (producer == Links::kNone || nodes == 0) return nullptr;
   const auto found = computed_.find(value);
   if (found != computed_.end()) return &found->second;
-  const auto made = graph::constant_of(graph_.nodes[producer]);
-  return made ? &computed_.emplace(value, *made).first->second : nullptr;
-}
-
-const Tensor* Known::constant(const std::string& value) const {
-  if (const Tensor* found = stored(value)) return found;
-  const auto found = computed_.find(value);
-  if (found != computed_.end()) return &found->second;
-  const std::size_t producer = links_.producer(value);
-  if (producer == Links::kNone) return nullptr;
-  const auto made =
-      computed_constant(graph_.nodes[producer], [this](const std::string& name) { return stored(name); });
+  const auto made = computed_constant(graph_.nodes[producer],
+                                      [&](const std::string& name) { return constant(name, nodes - 1); });
   return made ? &computed_.emplace(value, *made).first->second : nullptr;
 }
 
@@ -84,7 +73,7 @@ std::optional<Known::ClipNode> Known::clip_of_codes(const std::string& codes) co
   const auto taker = only_consumer(codes);
   if (!taker || graph_.nodes[*taker].inputs[0] != codes) return std::nullopt;
   const auto range =
-      code_range(graph_.nodes[*taker], [this](const std::string& name) { return stored(name); });
+      code_range(graph_.nodes[*taker], [this](const std::string& name) { return constant(name); });
   return range ? std::optional(ClipNode{*taker, *range}) : std::nullopt;
 }
 
@@ -134,7 +123,7 @@ std::optional<UniformQuantizer> Known::dequantizer_of(const Node& node) const {
   const std::size_t producer = links_.producer(node.inputs[0]);
   if (!quantizer || producer == Links::kNone) return quantizer;
   const auto range =
-      code_range(graph_.nodes[producer], [this](const std::string& name) { return stored(name); });
+      code_range(graph_.nodes[producer], [this](const std::string& name) { return constant(name); });
   return range ? narrowed(*quantizer, *range) : quantizer;
 }
 

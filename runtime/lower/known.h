@@ -27,8 +27,9 @@ class Known {
   const graph::Graph& graph() const { return graph_; }
   const graph::Links& links() const { return links_; }
 
-  /// An initializer, or what computed_constant() makes of initializers and Constant nodes, or null.
-  const graph::Tensor* constant(const std::string& value) const;
+  /// An initializer, or what computed_constant() makes of initializers and Constant nodes, or null. `nodes`:
+  /// so many may stand one behind the other.
+  const graph::Tensor* constant(const std::string& value, int nodes = 2) const;
   /// A constant input of one element.
   std::optional<double> number(const graph::Node& node, std::size_t i) const;
   /// The only node that takes a value, and takes it once; none where the value is an output of the graph.
@@ -55,7 +56,6 @@ class Known {
   std::optional<UniformQuantizer> dequantizer_of(const graph::Node& node) const;
 
  private:
-  const graph::Tensor* stored(const std::string& value) const;
   const graph::Node* dequantized(const std::string& value) const;
   std::optional<std::int32_t> integer(const graph::Node& node, std::size_t i) const;
   graph::ElementType type_of_value(const std::string& value) const;

@@ -121,6 +121,9 @@ def draw_weight(rng, draft, outputs, shape, axis, qcdq):
         of_scale = draft.constant(scale if per_channel else scale[0])
         zero = draft.constant(np.zeros(scale.shape if per_channel else (), np.int8))
         stored = draft.constant(codes.astype(np.int8))
+        if rng.random() < 0.3:  # floats and their quantizer
+            floats = draft.constant(codes.astype(F) * (scale.reshape(spread) if per_channel else scale[0]))
+            stored = draft.node("QuantizeLinear", [floats, of_scale, zero], axis=axis)
         if rng.random() < 0.5:
             stored = draft.node("Clip", [stored, draft.constant(np.int8(-most)), draft.constant(np.int8(most))])
         return draft.node("DequantizeLinear", [stored, of_scale, zero], axis=axis), values
