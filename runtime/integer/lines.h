@@ -1,4 +1,5 @@
-// Codes of integer sums by a line, where thresholds are evenly spread, or by a few lines, where the chain bends.
+// Codes of integer sums by a line, where thresholds are evenly spread, or by a few lines, where the chain
+// bends.
 //
 // A code is the number of thresholds that a sum reaches (lower/chain.h). After an affine chain thresholds are
 // evenly spread except for rounding, so that number is round(sum * slope + offset) between a least and a
@@ -37,7 +38,7 @@ struct Line {
 /// last. Returns nothing where no line does, as where the chain has a bend.
 std::optional<Line> line_of(std::span<const std::int32_t> thresholds);
 
-/// Lines are not added up in larger numbers: more of them would cost what a search costs.
+/// The most lines that are added up: more would cost what a search costs.
 inline constexpr std::size_t kMostPieces = 4;
 
 /// Lines whose counts add up to the number of `thresholds` that each sum reaches, as few as there are: each
@@ -75,8 +76,8 @@ void floats_of(Channels channels, const double* factors, const double* shifts, c
 void count_thresholds(std::span<const std::int32_t> thresholds, const std::int32_t* sums, std::size_t count,
                       std::int32_t* reached);
 
-/// The variants that the three above choose from: for any processor, AVX2 and AVX-512. Precondition: may_use()
-/// the set.
+/// The variants that the three above choose from: for any processor, AVX2 and AVX-512. Precondition:
+/// may_use() the set.
 void codes_by_lines_portable(Channels channels, const Lines& lines, std::int32_t low,
                              const std::int32_t* sums, std::size_t count, std::uint8_t* codes);
 void floats_of_portable(Channels channels, const double* factors, const double* shifts,

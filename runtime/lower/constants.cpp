@@ -23,7 +23,8 @@ std::optional<Tensor> clipped(const Tensor& codes, const CodeRange& range) {
   return Tensor(codes.type(), codes.shape(), std::move(bytes));
 }
 
-/// Nearest, ties to even, then the zero point, then clamped; of one scale or of one for each index of an axis.
+/// Nearest, ties to even, then the zero point, then clamped; of one scale, or of one for each index of an
+/// axis.
 std::optional<Tensor> quantized(const Node& node, const ConstantOf& constant) {
   const Tensor* floats = constant(node.inputs[0]);
   const Tensor* scales = node.has_input(1) ? constant(node.inputs[1]) : nullptr;

@@ -21,10 +21,11 @@
 // exact in 32 bits. With `type` it gives codes of that type: `low` and the number of thresholds that the sum
 // reaches, or -1 and 1 where `bipolar`. Thresholds are int32 [outputs, steps]; lines, float64 [pieces, 5,
 // outputs], give that number, added up over the pieces, for channels whose magic numbers are not 0
-// (integer/lines.h), and where they do for all, there are no thresholds. Without `type` it gives float32(sum * factor + shift) in float64, factors and
-// shifts one for each output. `registers` says how wide the registers are that sums are added up in, and why,
-// for people. Products' second codes are bytes with a sign when their zero point, `other_zero`, is taken off;
-// `factor` is float64 [1], and an element is float32(sum * factor), the sum exact.
+// (integer/lines.h), and where they do for all, there are no thresholds. Without `type` it gives
+// float32(sum * factor + shift) in float64, factors and shifts one for each output. `registers` says how wide
+// the registers are that sums are added up in, and why, for people. Products' second codes are bytes with a
+// sign when their zero point, `other_zero`, is taken off; `factor` is float64 [1], and an element is
+// float32(sum * factor), the sum exact.
 #pragma once
 
 #include <string_view>

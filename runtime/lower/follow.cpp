@@ -107,11 +107,8 @@ bool moves_codes(const Node& node) {
     return node.text_or("mode", "nearest") == "nearest" &&
            node.text_or("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
   }
-  static constexpr std::string_view kMovers[] = {"Transpose",    "MaxPool",  "Slice",
-                                                 "Gather",       "Identity", "DepthToSpace",
-                                                 "SpaceToDepth", "Tile",     "Expand"};
-  return graph::is_any(node, graph::trait::kReshapes) ||
-         std::ranges::find(kMovers, node.op) != std::end(kMovers);
+  if (node.is("GlobalMaxPool") || node.is("ReverseSequence")) return false;  // whose kernels take no codes
+  return graph::is_any(node, graph::trait::kMoves) || node.is("Slice") || node.is("Gather");
 }
 
 std::optional<std::vector<double>> operand(const Known& known, const std::string& value,

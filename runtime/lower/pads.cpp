@@ -44,8 +44,8 @@ Ints known_pads(const Known& known, const Node& node) {
   return axes && rank ? of_all_axes(pads, *axes, *rank) : Ints();
 }
 
-/// The nodes of a quantizer behind a Pad: one, or QuantizeLinear, perhaps Clip, and DequantizeLinear; empty where there is
-/// none that keeps the Pad's elements.
+/// The nodes of a quantizer behind a Pad: one, or QuantizeLinear, perhaps Clip, and DequantizeLinear; empty
+/// where there is none that keeps the Pad's elements.
 std::vector<std::size_t> quantizer_behind(const Known& known, const Node& node) {
   const KnownPad pad = known_pad(known, node);
   const auto first = known.only_consumer(node.outputs[0]);

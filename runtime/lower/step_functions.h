@@ -12,8 +12,8 @@ namespace crumb::runtime {
 /// Thresholds of each channel, and the lines that stand for them (integer/lines.h).
 struct StepFunctions {
   std::vector<std::int32_t> thresholds;  ///< [channels, steps]
-  /// [pieces, 5, channels]: slope, offset, least, most, magic; zeros for channels without lines. Channels with
-  /// fewer lines than others have lines at 0 behind them. No pieces where no channel has lines.
+  /// [pieces, 5, channels]: slope, offset, least, most, magic; zeros for channels without lines. Channels
+  /// with fewer lines than others have lines at 0 behind them. No pieces where no channel has lines.
   std::vector<double> lines;
   std::size_t pieces = 0;
   bool all_lines = true;

@@ -1,5 +1,5 @@
-// What moves codes: integers must give the bits of floats, which are exact because scales are powers of two; and NaN stays NaN
-// where no product takes the codes.
+// What moves codes: integers must give the bits of floats, which are exact because scales are powers of two;
+// and NaN stays NaN where no product takes the codes.
 #include <doctest/doctest.h>
 
 #include <array>

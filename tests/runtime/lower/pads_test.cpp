@@ -1,5 +1,5 @@
-// Pads around quantizers and convolutions: integers must give the bits of floats, which are exact because scales are
-// powers of two.
+// Pads around quantizers and convolutions: integers must give the bits of floats, which are exact because
+// scales are powers of two.
 #include "runtime/lower/pads.h"
 
 #include <doctest/doctest.h>
