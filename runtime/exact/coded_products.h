@@ -14,10 +14,18 @@
 
 namespace crumb::runtime::exact {
 
-/// How integers of eight bits are known: values[code] is the code, as the type has it, plus an offset.
+/// How the values of codes of eight bits follow from them.
 struct ByteValues {
-  bool is_integer = false, is_signed = false;
+  enum class Kind : std::uint8_t { kTable, kSigned, kUnsigned, kFloat };
+  Kind kind = Kind::kTable;
+  /// Of kSigned and kUnsigned: values[code] is the code, as the type has it, plus the offset.
   float offset = 0;
+  /// Of kFloat: the highest bit is the sign, and a magnitude m below `tabled` is, with b bits of mantissa,
+  /// m * least where m < 2^b, else the float32 whose bits are (m << (23 - b)) + exponent. Others (infinities, NaN)
+  /// are in the table alone.
+  int mantissa = 0;
+  float least = 0;
+  std::int32_t exponent = 0, tabled = 128;
 };
 ByteValues byte_values(const float* values);
 
@@ -55,9 +63,9 @@ void multiply_codes(const Products& products, const CodedRows& w);
 /// By the definition; kept for ever. It takes codes of one to eight bits.
 void multiply_codes_ref(const Products& products, const CodedRows& w);
 
-/// Precondition: may_use(Isa::kAvx2). Codes of one to four bits, and integers of eight.
+/// Precondition: may_use(Isa::kAvx2). Codes of one to four bits, and of eight.
 void multiply_codes_avx2(const Products& products, const CodedRows& w);
-/// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and integers of eight.
+/// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and of eight.
 void multiply_codes_avx512(const Products& products, const CodedRows& w);
 
 }  // namespace crumb::runtime::exact

@@ -61,8 +61,40 @@ struct Narrow {
   static constexpr std::size_t kRead = sizeof(std::int32_t);
 };
 
-/// Integers of eight bits, by conversion.
-template <bool Signed>
+/// Floats of eight bits by their fields (ByteValues).
+struct FloatBytes {
+  const float* table;
+  __m128i up;
+  __m256 least;
+  __m256i exponent, normal, last;
+
+  CRUMB_INLINE FloatBytes(const ByteValues& bytes, const float* values)
+      : table(values),
+        up(_mm_cvtsi32_si128(23 - bytes.mantissa)),
+        least(_mm256_set1_ps(bytes.least)),
+        exponent(_mm256_set1_epi32(bytes.exponent)),
+        normal(_mm256_set1_epi32(1 << bytes.mantissa)),
+        last(_mm256_set1_epi32(bytes.tabled - 1)) {}
+  CRUMB_INLINE __m256 of(__m256i code) const {
+    const __m256i magnitude = _mm256_and_si256(code, _mm256_set1_epi32(0x7F));
+    const __m256 usual = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_sll_epi32(magnitude, up), exponent));
+    const __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), least);
+    const __m256 size =
+        _mm256_blendv_ps(usual, small, _mm256_castsi256_ps(_mm256_cmpgt_epi32(normal, magnitude)));
+    const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(code, 24),
+                                          _mm256_set1_epi32(static_cast<std::int32_t>(0x80000000U)));
+    __m256 value = _mm256_or_ps(size, _mm256_castsi256_ps(sign));
+    const __m256 others = _mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude, last));
+    if (__builtin_expect(_mm256_movemask_ps(others) != 0, 0))
+      value = _mm256_mask_i32gather_ps(value, table, code, others, 4);
+    return value;
+  }
+};
+
+using ByteKind = ByteValues::Kind;
+
+/// Codes of eight bits, by conversion.
+template <ByteKind kBytes>
 struct Bytes {
   struct Block {
     __m256 scale;
@@ -72,15 +104,20 @@ struct Bytes {
   static constexpr std::size_t kStep = 8, kRead = 8;
 
   __m256 offset;
+  FloatBytes floats;
 
-  CRUMB_INLINE explicit Bytes(const CodedRows& w) : offset(_mm256_set1_ps(w.bytes.offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedRows& w)
+      : offset(_mm256_set1_ps(w.bytes.offset)), floats(w.bytes, w.values) {}
   CRUMB_INLINE Block block(const CodedRows& w, std::size_t index) const {
     return {_mm256_broadcast_ss(w.scales + index), &w, index};
   }
   CRUMB_INLINE __m256 values(const std::uint8_t* from, const Block& block) const {
     const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
-    const __m256 value = _mm256_add_ps(
-        _mm256_cvtepi32_ps(Signed ? _mm256_cvtepi8_epi32(codes) : _mm256_cvtepu8_epi32(codes)), offset);
+    if constexpr (kBytes == ByteKind::kFloat)
+      return scaled(floats.of(_mm256_cvtepu8_epi32(codes)), block.scale, *block.w, block.index);
+    const __m256i wide =
+        kBytes == ByteKind::kSigned ? _mm256_cvtepi8_epi32(codes) : _mm256_cvtepu8_epi32(codes);
+    const __m256 value = _mm256_add_ps(_mm256_cvtepi32_ps(wide), offset);
     return scaled(value, block.scale, *block.w, block.index);
   }
 };
@@ -185,8 +222,9 @@ void multiply_codes_avx2(const Products& p, const CodedRows& w) {
     case 4: return some_rows<Narrow<4>>(p, w);
     default: break;
   }
-  if (w.bytes.is_signed) return some_rows<Bytes<true>>(p, w);
-  some_rows<Bytes<false>>(p, w);
+  if (w.bytes.kind == ByteKind::kSigned) return some_rows<Bytes<ByteKind::kSigned>>(p, w);
+  if (w.bytes.kind == ByteKind::kUnsigned) return some_rows<Bytes<ByteKind::kUnsigned>>(p, w);
+  some_rows<Bytes<ByteKind::kFloat>>(p, w);
 }
 
 }  // namespace crumb::runtime::exact

@@ -116,8 +116,39 @@ struct Narrow {
 /// What zero points do to values.
 enum class Zeros { kNone, kSubtracted, kAdded };
 
-/// Integers of eight bits, by conversion.
-template <bool Signed, Zeros Kind>
+/// Floats of eight bits by their fields (ByteValues).
+struct FloatBytes {
+  const float* table;
+  __m128i up;
+  __m512 least;
+  __m512i exponent, normal, tabled;
+
+  CRUMB_INLINE FloatBytes(const ByteValues& bytes, const float* values)
+      : table(values),
+        up(_mm_cvtsi32_si128(23 - bytes.mantissa)),
+        least(_mm512_set1_ps(bytes.least)),
+        exponent(_mm512_set1_epi32(bytes.exponent)),
+        normal(_mm512_set1_epi32(1 << bytes.mantissa)),
+        tabled(_mm512_set1_epi32(bytes.tabled)) {}
+  CRUMB_INLINE __m512 of(__m512i code) const {
+    const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi32(0x7F));
+    const __m512i bits = _mm512_add_epi32(_mm512_maskz_sll_epi32(kAll, magnitude, up), exponent);
+    const __m512 small = _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(kAll, magnitude), least);
+    const __m512i size =
+        _mm512_mask_mov_epi32(bits, _mm512_cmplt_epi32_mask(magnitude, normal), _mm512_castps_si512(small));
+    const __m512i sign = _mm512_maskz_slli_epi32(kAll, code, 24);
+    __m512 value = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+        size, sign, _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000U)), 0xF8));  // a | (b & c)
+    const __mmask16 others = _mm512_cmpge_epi32_mask(magnitude, tabled);
+    if (__builtin_expect(others != 0, 0)) value = _mm512_mask_i32gather_ps(value, others, code, table, 4);
+    return value;
+  }
+};
+
+using ByteKind = ByteValues::Kind;
+
+/// Codes of eight bits, by conversion.
+template <ByteKind kBytes, Zeros Kind>
 struct Bytes {
   struct Block {
     __m512 scale, zero;
@@ -125,17 +156,22 @@ struct Bytes {
   static constexpr std::size_t kStep = 16, kRead = 16;
 
   __m512 offset;
+  FloatBytes floats;
 
-  CRUMB_INLINE explicit Bytes(const CodedRows& w) : offset(_mm512_set1_ps(w.bytes.offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedRows& w)
+      : offset(_mm512_set1_ps(w.bytes.offset)), floats(w.bytes, w.values) {}
   CRUMB_INLINE Block block(const CodedRows& w, std::size_t index) const {
     return {_mm512_set1_ps(w.scales[index]),
             Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_set1_ps(w.zeros[index])};
   }
+  CRUMB_INLINE __m512 unscaled_values(__m128i codes) const {
+    if constexpr (kBytes == ByteKind::kFloat) return floats.of(_mm512_maskz_cvtepu8_epi32(kAll, codes));
+    const __m512i wide = kBytes == ByteKind::kSigned ? _mm512_maskz_cvtepi8_epi32(kAll, codes)
+                                                     : _mm512_maskz_cvtepu8_epi32(kAll, codes);
+    return _mm512_add_ps(_mm512_maskz_cvtepi32_ps(kAll, wide), offset);
+  }
   CRUMB_INLINE __m512 values(const std::uint8_t* from, const Block& block) const {
-    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    const __m512 code = _mm512_maskz_cvtepi32_ps(
-        kAll, Signed ? _mm512_maskz_cvtepi8_epi32(kAll, codes) : _mm512_maskz_cvtepu8_epi32(kAll, codes));
-    const __m512 value = _mm512_add_ps(code, offset);
+    const __m512 value = unscaled_values(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
     if constexpr (Kind == Zeros::kSubtracted)
       return _mm512_mul_ps(_mm512_sub_ps(value, block.zero), block.scale);
     const __m512 product = _mm512_mul_ps(value, block.scale);
@@ -218,11 +254,12 @@ void some_rows(const Products& p, const CodedRows& w) {
   }
 }
 
-template <bool Signed>
+template <ByteKind kBytes>
 void bytes(const Products& p, const CodedRows& w) {
-  if (!w.zeros) return some_rows<Bytes<Signed, Zeros::kNone>, 4>(p, w);
-  if (w.adds_zeros) return some_rows<Bytes<Signed, Zeros::kAdded>, 4>(p, w);
-  some_rows<Bytes<Signed, Zeros::kSubtracted>, 4>(p, w);
+  constexpr std::size_t kRows = kBytes == ByteKind::kFloat ? 2 : 4;
+  if (!w.zeros) return some_rows<Bytes<kBytes, Zeros::kNone>, kRows>(p, w);
+  if (w.adds_zeros) return some_rows<Bytes<kBytes, Zeros::kAdded>, kRows>(p, w);
+  some_rows<Bytes<kBytes, Zeros::kSubtracted>, kRows>(p, w);
 }
 
 }  // namespace
@@ -238,8 +275,9 @@ void multiply_codes_avx512(const Products& p, const CodedRows& w) {
     case 6: return some_rows<Narrow<6>, 2>(p, w);
     default: break;
   }
-  if (w.bytes.is_signed) return bytes<true>(p, w);
-  bytes<false>(p, w);
+  if (w.bytes.kind == ByteKind::kSigned) return bytes<ByteKind::kSigned>(p, w);
+  if (w.bytes.kind == ByteKind::kUnsigned) return bytes<ByteKind::kUnsigned>(p, w);
+  bytes<ByteKind::kFloat>(p, w);
 }
 
 }  // namespace crumb::runtime::exact

@@ -43,9 +43,9 @@ void multiply_tiles(const Products& products, const CodedTiles& w);
 /// By the definition; kept for ever. It takes codes of one to eight bits.
 void multiply_tiles_ref(const Products& products, const CodedTiles& w);
 
-/// Precondition: may_use(Isa::kAvx2). Codes of one to four bits, and integers of eight.
+/// Precondition: may_use(Isa::kAvx2). Codes of one to four bits, and of eight.
 void multiply_tiles_avx2(const Products& products, const CodedTiles& w);
-/// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and integers of eight.
+/// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and of eight.
 void multiply_tiles_avx512(const Products& products, const CodedTiles& w);
 
 }  // namespace crumb::runtime::exact

@@ -48,17 +48,53 @@ struct Narrow {
   }
 };
 
-/// Integers of eight bits, by conversion.
-template <bool Signed>
+/// Floats of eight bits by their fields (ByteValues).
+struct FloatBytes {
+  const float* table;
+  __m128i up;
+  __m256 least;
+  __m256i exponent, normal, last;
+
+  CRUMB_INLINE FloatBytes(const ByteValues& bytes, const float* values)
+      : table(values),
+        up(_mm_cvtsi32_si128(23 - bytes.mantissa)),
+        least(_mm256_set1_ps(bytes.least)),
+        exponent(_mm256_set1_epi32(bytes.exponent)),
+        normal(_mm256_set1_epi32(1 << bytes.mantissa)),
+        last(_mm256_set1_epi32(bytes.tabled - 1)) {}
+  CRUMB_INLINE __m256 of(__m256i code) const {
+    const __m256i magnitude = _mm256_and_si256(code, _mm256_set1_epi32(0x7F));
+    const __m256 usual = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_sll_epi32(magnitude, up), exponent));
+    const __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), least);
+    const __m256 size =
+        _mm256_blendv_ps(usual, small, _mm256_castsi256_ps(_mm256_cmpgt_epi32(normal, magnitude)));
+    const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(code, 24),
+                                          _mm256_set1_epi32(static_cast<std::int32_t>(0x80000000U)));
+    __m256 value = _mm256_or_ps(size, _mm256_castsi256_ps(sign));
+    const __m256 others = _mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude, last));
+    if (__builtin_expect(_mm256_movemask_ps(others) != 0, 0))
+      value = _mm256_mask_i32gather_ps(value, table, code, others, 4);
+    return value;
+  }
+};
+
+using ByteKind = ByteValues::Kind;
+
+/// Codes of eight bits, by conversion.
+template <ByteKind kBytes>
 struct Bytes {
   static constexpr std::size_t kTile = kLine * 8;
   __m256 offset;
+  FloatBytes floats;
 
-  CRUMB_INLINE explicit Bytes(const CodedTiles& w) : offset(_mm256_set1_ps(w.bytes.offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedTiles& w)
+      : offset(_mm256_set1_ps(w.bytes.offset)), floats(w.bytes, w.values) {}
   CRUMB_INLINE __m256 values(const std::uint8_t* tile, std::size_t column) const {
     const __m256i line = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile + column / 4 * kLine));
     const __m256i top = _mm256_slli_epi32(line, static_cast<int>(24 - 8 * (column % 4)));
-    const __m256i code = Signed ? _mm256_srai_epi32(top, 24) : _mm256_srli_epi32(top, 24);
+    const __m256i code =
+        kBytes == ByteKind::kSigned ? _mm256_srai_epi32(top, 24) : _mm256_srli_epi32(top, 24);
+    if constexpr (kBytes == ByteKind::kFloat) return floats.of(code);
     return _mm256_add_ps(_mm256_cvtepi32_ps(code), offset);
   }
 };
@@ -162,8 +198,9 @@ void multiply_tiles_avx2(const Products& p, const CodedTiles& w) {
     case 4: return some_rows<Narrow<4>>(p, w);
     default: break;
   }
-  if (w.bytes.is_signed) return some_rows<Bytes<true>>(p, w);
-  some_rows<Bytes<false>>(p, w);
+  if (w.bytes.kind == ByteKind::kSigned) return some_rows<Bytes<ByteKind::kSigned>>(p, w);
+  if (w.bytes.kind == ByteKind::kUnsigned) return some_rows<Bytes<ByteKind::kUnsigned>>(p, w);
+  some_rows<Bytes<ByteKind::kFloat>>(p, w);
 }
 
 }  // namespace crumb::runtime::exact

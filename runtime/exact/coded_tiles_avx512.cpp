@@ -63,17 +63,51 @@ struct Narrow {
   static constexpr std::size_t kTile = kLine * Bits;
 };
 
-/// Integers of eight bits, by conversion.
-template <bool Signed>
+/// Floats of eight bits by their fields (ByteValues).
+struct FloatBytes {
+  const float* table;
+  __m128i up;
+  __m512 least;
+  __m512i exponent, normal, tabled;
+
+  CRUMB_INLINE FloatBytes(const ByteValues& bytes, const float* values)
+      : table(values),
+        up(_mm_cvtsi32_si128(23 - bytes.mantissa)),
+        least(_mm512_set1_ps(bytes.least)),
+        exponent(_mm512_set1_epi32(bytes.exponent)),
+        normal(_mm512_set1_epi32(1 << bytes.mantissa)),
+        tabled(_mm512_set1_epi32(bytes.tabled)) {}
+  CRUMB_INLINE __m512 of(__m512i code) const {
+    const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi32(0x7F));
+    const __m512i bits = _mm512_add_epi32(_mm512_maskz_sll_epi32(kAll, magnitude, up), exponent);
+    const __m512 small = _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(kAll, magnitude), least);
+    const __m512i size =
+        _mm512_mask_mov_epi32(bits, _mm512_cmplt_epi32_mask(magnitude, normal), _mm512_castps_si512(small));
+    const __m512i sign = _mm512_maskz_slli_epi32(kAll, code, 24);
+    __m512 value = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+        size, sign, _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000U)), 0xF8));  // a | (b & c)
+    const __mmask16 others = _mm512_cmpge_epi32_mask(magnitude, tabled);
+    if (__builtin_expect(others != 0, 0)) value = _mm512_mask_i32gather_ps(value, others, code, table, 4);
+    return value;
+  }
+};
+
+using ByteKind = ByteValues::Kind;
+
+/// Codes of eight bits, by conversion.
+template <ByteKind kBytes>
 struct Bytes {
   __m512 offset;
+  FloatBytes floats;
 
-  CRUMB_INLINE explicit Bytes(const CodedTiles& w) : offset(_mm512_set1_ps(w.bytes.offset)) {}
+  CRUMB_INLINE explicit Bytes(const CodedTiles& w)
+      : offset(_mm512_set1_ps(w.bytes.offset)), floats(w.bytes, w.values) {}
   CRUMB_INLINE __m512 values(const std::uint8_t* tile, std::size_t column) const {
     const __m512i line = _mm512_loadu_si512(tile + column / 4 * kLine);
     const __m512i top = _mm512_maskz_slli_epi32(kAll, line, static_cast<unsigned>(24 - 8 * (column % 4)));
-    const __m512i code =
-        Signed ? _mm512_maskz_srai_epi32(kAll, top, 24) : _mm512_maskz_srli_epi32(kAll, top, 24);
+    const __m512i code = kBytes == ByteKind::kSigned ? _mm512_maskz_srai_epi32(kAll, top, 24)
+                                                     : _mm512_maskz_srli_epi32(kAll, top, 24);
+    if constexpr (kBytes == ByteKind::kFloat) return floats.of(code);
     return _mm512_add_ps(_mm512_maskz_cvtepi32_ps(kAll, code), offset);
   }
   static constexpr std::size_t kTile = kLine * 8;
@@ -206,8 +240,9 @@ void multiply_tiles_avx512(const Products& p, const CodedTiles& w) {
     case 6: return by_zeros<Narrow<6>>(p, w);
     default: break;
   }
-  if (w.bytes.is_signed) return by_zeros<Bytes<true>>(p, w);
-  by_zeros<Bytes<false>>(p, w);
+  if (w.bytes.kind == ByteKind::kSigned) return by_zeros<Bytes<ByteKind::kSigned>>(p, w);
+  if (w.bytes.kind == ByteKind::kUnsigned) return by_zeros<Bytes<ByteKind::kUnsigned>>(p, w);
+  by_zeros<Bytes<ByteKind::kFloat>>(p, w);
 }
 
 }  // namespace crumb::runtime::exact

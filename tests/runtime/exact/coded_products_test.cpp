@@ -4,14 +4,19 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/processor.h"
+#include "quant/code_grid.h"
 #include "quant/codes/code_layout.h"
 #include "quant/quant_spec.h"
 #include "quant/quantizer.h"
@@ -58,7 +63,15 @@ struct DrawnCodes {
     if (below(4) == 0 && !x.empty()) x[below(x.size())] = -0.0F;
     y.assign(products.rows * products.columns * 3 + 64, 7);
     values = some(std::size_t{1} << bits, 5);
-    if (bits == 8) {
+    if (bits == 8 && below(2) == 0) {
+      static constexpr const char* kFloats[] = {"e4m3", "e4m3fn", "e5m2", "e3m4", "e2m5"};
+      const NumberFormat* const number = find_number_format(kFloats[below(std::size(kFloats))]);
+      REQUIRE(number != nullptr);
+      std::ranges::copy(make_code_grid(*number, number->default_range()).values, values.begin());
+      for (float& value : values) {  // any order of NaN's bits is theirs
+        if (std::isnan(value)) value = std::numeric_limits<float>::infinity();
+      }
+    } else if (bits == 8) {
       const bool is_signed = below(2) == 1;
       const float offset = below(2) == 1 ? 0.5F : 0.0F;
       for (int i = 0; i < 256; ++i)
@@ -137,15 +150,27 @@ TEST_CASE("coded products: codes in tiles, every way") {
   }
 }
 
-TEST_CASE("coded products: bytes that are integers are known") {
+TEST_CASE("coded products: bytes that are integers or floats are known") {
+  using Kind = ByteValues::Kind;
   std::vector<float> values(256);
   for (int i = 0; i < 256; ++i) values[static_cast<std::size_t>(i)] = static_cast<float>(i);
-  CHECK(byte_values(values.data()).is_integer);
-  CHECK(!byte_values(values.data()).is_signed);
+  CHECK(byte_values(values.data()).kind == Kind::kUnsigned);
   for (std::size_t i = 128; i < 256; ++i) values[i] -= 256;
-  CHECK(byte_values(values.data()).is_signed);
+  CHECK(byte_values(values.data()).kind == Kind::kSigned);
   values[200] += 0.25F;
-  CHECK(!byte_values(values.data()).is_integer);
+  CHECK(byte_values(values.data()).kind == Kind::kTable);
+  const struct {
+    const char* name;
+    int mantissa, tabled;
+  } floats[] = {{"e4m3fn", 3, 127}, {"e5m2", 2, 124}, {"e4m3", 3, 128}, {"e3m4", 4, 128}};
+  for (const auto& row : floats) {
+    CAPTURE(row.name);
+    const NumberFormat& number = *find_number_format(row.name);
+    const ByteValues found = byte_values(make_code_grid(number, number.default_range()).values.data());
+    CHECK(found.kind == Kind::kFloat);
+    CHECK(found.mantissa == row.mantissa);
+    CHECK(found.tabled == row.tabled);
+  }
 }
 
 TEST_CASE("coded matrices: every format, granularity and layout has the bits of its values") {
@@ -175,6 +200,8 @@ TEST_CASE("coded matrices: every format, granularity and layout has the bits of 
                            "int8:tensor",
                            "int8:group=48",
                            "e4m3:channel",
+                           "e4m3fn:channel",
+                           "e5m2:group=32",
                            "int7:channel",
                            "int4:group=24",
                            "int4:block=8x32",
