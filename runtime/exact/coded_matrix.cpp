@@ -21,20 +21,17 @@ constexpr std::size_t kMostOfRows = 8, kMostOfTiles = 96;
 /// Calls multiply(some) for a few rows of x at a time.
 template <class Multiply>
 void few_at_a_time(const Products& products, const Multiply& multiply) {
-  for (std::size_t m = 0; m < products.rows; m += kFewRows) {
-    Products some = products;
-    some.rows = std::min(kFewRows, products.rows - m);
-    some.x += m * products.x_stride;
-    some.y += m * products.y_row;
-    multiply(some);
-  }
+  for (std::size_t m = 0; m < products.rows; m += kFewRows)
+    multiply(some_rows_of(products, m, std::min(kFewRows, products.rows - m)));
 }
 
 /// Whether blocks of so many columns are whole vectors of codes.
 bool fits(const Encoding& encoding, std::size_t columns) {
   const std::size_t block = encoding.block_cols;
-  const std::size_t step = encoding.codes == CodeLayout::kTiles ? kTileCols : kPartialSums;
-  return block >= columns || block % step == 0 || block == kPartialSums;
+  const bool in_tiles = encoding.codes == CodeLayout::kTiles;
+  if (in_tiles && block == kPartialSums && encoding.number->bits == 4 && encoding.zero == ZeroPoint::kNone)
+    return true;
+  return block >= columns || block % (in_tiles ? kTileCols : kPartialSums) == 0;
 }
 
 }  // namespace

@@ -50,6 +50,14 @@ struct CodedRows {
   bool adds_zeros = false;        ///< they are minima
 };
 
+/// Rows [first, first + count) of x alone.
+inline Products some_rows_of(Products products, std::size_t first, std::size_t count) {
+  products.rows = count;
+  products.x += first * products.x_stride;
+  products.y += first * products.y_row;
+  return products;
+}
+
 /// Rows of x for which this is worth while.
 inline constexpr std::size_t kFewRows = 4;
 

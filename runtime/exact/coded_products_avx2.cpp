@@ -206,9 +206,11 @@ void some_rows(const Products& p, const CodedRows& w) {
   switch (p.rows) {
     case 1: return all_rows<Codes, 3, 1>(p, w);
     case 2: return all_rows<Codes, 2, 2>(p, w);
-    case 3: return all_rows<Codes, 1, 3>(p, w);
-    default: return all_rows<Codes, 1, 4>(p, w);
+    case 4: return all_rows<Codes, 1, 4>(p, w);
+    default: break;
   }
+  all_rows<Codes, 2, 2>(some_rows_of(p, 0, 2), w);
+  all_rows<Codes, 3, 1>(some_rows_of(p, 2, 1), w);
 }
 
 }  // namespace

@@ -113,9 +113,6 @@ struct Narrow {
   }
 };
 
-/// What zero points do to values.
-enum class Zeros { kNone, kSubtracted, kAdded };
-
 /// Floats of eight bits by their fields (ByteValues).
 struct FloatBytes {
   const float* table;
@@ -148,10 +145,11 @@ struct FloatBytes {
 using ByteKind = ByteValues::Kind;
 
 /// Codes of eight bits, by conversion.
-template <ByteKind kBytes, Zeros Kind>
+template <ByteKind kBytes, bool kHasZeros>
 struct Bytes {
   struct Block {
-    __m512 scale, zero;
+    __m512 scale, less, more;  ///< one of the last two is 0, so that both kinds of zero points are one kernel
+    __mmask16 adds;
   };
   static constexpr std::size_t kStep = 16, kRead = 16;
 
@@ -161,8 +159,10 @@ struct Bytes {
   CRUMB_INLINE explicit Bytes(const CodedRows& w)
       : offset(_mm512_set1_ps(w.bytes.offset)), floats(w.bytes, w.values) {}
   CRUMB_INLINE Block block(const CodedRows& w, std::size_t index) const {
-    return {_mm512_set1_ps(w.scales[index]),
-            Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_set1_ps(w.zeros[index])};
+    const __m512 scale = _mm512_set1_ps(w.scales[index]), none = _mm512_setzero_ps();
+    if constexpr (!kHasZeros) return {scale, none, none, 0};
+    const __m512 zero = _mm512_set1_ps(w.zeros[index]);
+    return {scale, w.adds_zeros ? none : zero, zero, static_cast<__mmask16>(w.adds_zeros ? kAll : 0)};
   }
   CRUMB_INLINE __m512 unscaled_values(__m128i codes) const {
     if constexpr (kBytes == ByteKind::kFloat) return floats.of(_mm512_maskz_cvtepu8_epi32(kAll, codes));
@@ -172,10 +172,9 @@ struct Bytes {
   }
   CRUMB_INLINE __m512 values(const std::uint8_t* from, const Block& block) const {
     const __m512 value = unscaled_values(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-    if constexpr (Kind == Zeros::kSubtracted)
-      return _mm512_mul_ps(_mm512_sub_ps(value, block.zero), block.scale);
-    const __m512 product = _mm512_mul_ps(value, block.scale);
-    return Kind == Zeros::kAdded ? _mm512_add_ps(product, block.zero) : product;
+    if constexpr (!kHasZeros) return _mm512_mul_ps(value, block.scale);
+    const __m512 product = _mm512_mul_ps(_mm512_sub_ps(value, block.less), block.scale);
+    return _mm512_mask_add_ps(product, block.adds, product, block.more);
   }
 };
 
@@ -249,17 +248,18 @@ void some_rows(const Products& p, const CodedRows& w) {
   switch (p.rows) {
     case 1: return all_rows<Codes, R, 1>(p, w);
     case 2: return all_rows<Codes, R, 2>(p, w);
-    case 3: return all_rows<Codes, R, 3>(p, w);
-    default: return all_rows<Codes, R, 4>(p, w);
+    case 4: return all_rows<Codes, R, 4>(p, w);
+    default: break;
   }
+  all_rows<Codes, R, 2>(some_rows_of(p, 0, 2), w);
+  all_rows<Codes, R, 1>(some_rows_of(p, 2, 1), w);
 }
 
 template <ByteKind kBytes>
 void bytes(const Products& p, const CodedRows& w) {
   constexpr std::size_t kRows = kBytes == ByteKind::kFloat ? 2 : 4;
-  if (!w.zeros) return some_rows<Bytes<kBytes, Zeros::kNone>, kRows>(p, w);
-  if (w.adds_zeros) return some_rows<Bytes<kBytes, Zeros::kAdded>, kRows>(p, w);
-  some_rows<Bytes<kBytes, Zeros::kSubtracted>, kRows>(p, w);
+  if (w.zeros) return some_rows<Bytes<kBytes, true>, kRows>(p, w);
+  some_rows<Bytes<kBytes, false>, kRows>(p, w);
 }
 
 }  // namespace

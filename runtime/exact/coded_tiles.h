@@ -17,24 +17,12 @@ struct CodedTiles {
   int bits = 0;
   const float* values = nullptr;  ///< by code, 2^bits of them
   ByteValues bytes = {};          ///< byte_values(values), of eight bits
-  std::size_t block = 0;          ///< terms that share a scale: 16, a multiple of 32, or at least `terms`
+  std::size_t block =
+      0;  ///< terms that share a scale: a multiple of 32, at least `terms`, or, of four bits without zeros, 16
   const float* scales = nullptr;  ///< [rows of tiles, blocks in a row, 16]
   const float* zeros = nullptr;   ///< the same; null where all are 0
   bool adds_zeros = false;        ///< they are minima
 };
-
-/// Three rows of x as two and one: kernels take one, two or four.
-struct TwoAndOne {
-  Products two, one;
-};
-inline TwoAndOne two_and_one(const Products& three) {
-  TwoAndOne made{three, three};
-  made.two.rows = 2;
-  made.one.rows = 1;
-  made.one.x += 2 * three.x_stride;
-  made.one.y += 2 * three.y_row;
-  return made;
-}
 
 /// products.y, on one thread. Preconditions: takes_codes, 1 <= products.rows <= kFewRows. What products says
 /// of w does not count.

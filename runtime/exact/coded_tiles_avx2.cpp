@@ -178,12 +178,8 @@ CRUMB_AVX2 void all_rows(const Products& p, const CodedTiles& w) {
 
 template <class Codes>
 void some_rows(const Products& p, const CodedTiles& w) {
-  if (p.rows == 1) return all_rows<Codes, 1>(p, w);
-  if (p.rows == 2) return all_rows<Codes, 2>(p, w);
   if (p.rows == 4) return all_rows<Codes, 4>(p, w);
-  const TwoAndOne parts = two_and_one(p);
-  all_rows<Codes, 2>(parts.two, w);
-  all_rows<Codes, 1>(parts.one, w);
+  for (std::size_t m = 0; m < p.rows; ++m) all_rows<Codes, 1>(some_rows_of(p, m, 1), w);
 }
 
 }  // namespace

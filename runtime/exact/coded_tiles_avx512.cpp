@@ -113,24 +113,35 @@ struct Bytes {
   static constexpr std::size_t kTile = kLine * 8;
 };
 
-/// kNone, kSubtracted or kAdded: what zero points do.
-enum class Zeros { kNone, kSubtracted, kAdded };
+/// What zero points do: values less `less`, times the scale, plus `more` where mask says so. One of the two is 0,
+/// so that both kinds are one kernel.
+struct Zeros {
+  __m512 less, more;
+  __mmask16 adds;
+};
 
-template <Zeros Kind>
-CRUMB_INLINE __m512 scaled(__m512 values, __m512 scale, __m512 zero) {
-  if constexpr (Kind == Zeros::kSubtracted) return _mm512_mul_ps(_mm512_sub_ps(values, zero), scale);
-  const __m512 product = _mm512_mul_ps(values, scale);
-  return Kind == Zeros::kAdded ? _mm512_add_ps(product, zero) : product;
+template <bool kHasZeros>
+CRUMB_INLINE Zeros zeros_at(const float* zeros, bool adds) {
+  if constexpr (!kHasZeros) return {_mm512_setzero_ps(), _mm512_setzero_ps(), 0};
+  const __m512 all = _mm512_loadu_ps(zeros);
+  return {adds ? _mm512_setzero_ps() : all, all, static_cast<__mmask16>(adds ? kAll : 0)};
+}
+
+template <bool kHasZeros>
+CRUMB_INLINE __m512 scaled(__m512 values, __m512 scale, const Zeros& zeros) {
+  if constexpr (!kHasZeros) return _mm512_mul_ps(values, scale);
+  const __m512 product = _mm512_mul_ps(_mm512_sub_ps(values, zeros.less), scale);
+  return _mm512_mask_add_ps(product, zeros.adds, product, zeros.more);
 }
 
 /// Partial sums [first, first + Sums) of sixteen outputs, over all terms, to made[m][first + i], for M rows of
 /// x. kHalves: blocks are half tiles; else whole ones.
-template <class Codes, Zeros Kind, std::size_t M, std::size_t Sums, bool kHalves>
+template <class Codes, bool kHasZeros, std::size_t M, std::size_t Sums, bool kHalves>
 CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
                                std::size_t first, float (*made)[kPartialSums][kRows]) {
   const std::size_t blocks = (p.terms + w.block - 1) / w.block;
   const float* scales = w.scales + row * blocks * kRows;
-  const float* zeros = Kind == Zeros::kNone ? nullptr : w.zeros + row * blocks * kRows;
+  const float* zeros = kHasZeros ? w.zeros + row * blocks * kRows : nullptr;
   const std::uint8_t* tile = w.codes + row * w.row_bytes;
   __m512 sums[M][Sums];
   for (auto& of_row : sums)
@@ -138,11 +149,12 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
   constexpr std::size_t kStep = kHalves ? 2 : 1;  // blocks of a tile
   const std::size_t length = kHalves ? kCols : w.block;
   for (std::size_t b = 0, k = 0; b < blocks; b += kStep) {
-    __m512 scale[2], zero[2];
+    __m512 scale[2];
+    Zeros zero[2];
     for (std::size_t half = 0; half < 2; ++half) {
       const std::size_t of_half = kHalves && b + half < blocks ? b + half : b;
       scale[half] = _mm512_loadu_ps(scales + of_half * kRows);
-      zero[half] = Kind == Zeros::kNone ? _mm512_setzero_ps() : _mm512_loadu_ps(zeros + of_half * kRows);
+      zero[half] = zeros_at<kHasZeros>(zeros + (kHasZeros ? of_half * kRows : 0), w.adds_zeros);
     }
     const std::size_t end = p.terms - k < length ? p.terms : k + length;
     for (; k + kCols <= end; k += kCols, tile += Codes::kTile) {
@@ -158,7 +170,7 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
 #pragma GCC unroll 16
         for (std::size_t i = 0; i < Sums; ++i) {
           const std::size_t column = half * kPartialSums + first + i;
-          const __m512 values = scaled<Kind>(codes.values(tile, column), scale[half], zero[half]);
+          const __m512 values = scaled<kHasZeros>(codes.values(tile, column), scale[half], zero[half]);
           for (std::size_t m = 0; m < M; ++m)
             sums[m][i] =
                 _mm512_fmadd_ps(_mm512_set1_ps(p.x[m * p.x_stride + k + column]), values, sums[m][i]);
@@ -172,7 +184,7 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
       for (std::size_t i = 0; i < Sums; ++i) {
         const std::size_t column = half * kPartialSums + first + i;
         if (k + column >= end) continue;
-        const __m512 values = scaled<Kind>(codes.values(tile, column), scale[half], zero[half]);
+        const __m512 values = scaled<kHasZeros>(codes.values(tile, column), scale[half], zero[half]);
         for (std::size_t m = 0; m < M; ++m)
           sums[m][i] = _mm512_fmadd_ps(_mm512_set1_ps(p.x[m * p.x_stride + k + column]), values, sums[m][i]);
       }
@@ -183,14 +195,14 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
     for (std::size_t i = 0; i < Sums; ++i) _mm512_storeu_ps(made[m][first + i], sums[m][i]);
 }
 
-template <class Codes, Zeros Kind, std::size_t M, bool kHalves>
+template <class Codes, bool kHasZeros, std::size_t M, bool kHalves = false>
 CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
   constexpr std::size_t kSums = kPartialSums / M;
   const Codes codes(w);
   alignas(64) float made[M][kPartialSums][kRows];
   for (std::size_t n = 0; n < p.columns; n += kRows) {
     for (std::size_t first = 0; first < kPartialSums; first += kSums)
-      partial_sums<Codes, Kind, M, kSums, kHalves>(p, w, codes, n / kRows, first, made);
+      partial_sums<Codes, kHasZeros, M, kSums, kHalves>(p, w, codes, n / kRows, first, made);
     const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
     for (std::size_t m = 0; m < M; ++m) {
       for (std::size_t half = kPartialSums / 2; half > 0; half /= 2) {  // as fold() does
@@ -203,29 +215,21 @@ CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
   }
 }
 
-template <class Codes, Zeros Kind, bool kHalves>
+template <class Codes, bool kHasZeros, bool kHalves = false>
 void some_rows(const Products& p, const CodedTiles& w) {
   static_assert(kFewRows == 4);
-  if (p.rows == 1) return all_rows<Codes, Kind, 1, kHalves>(p, w);
-  if (p.rows == 2) return all_rows<Codes, Kind, 2, kHalves>(p, w);
-  if (p.rows == 4) return all_rows<Codes, Kind, 4, kHalves>(p, w);
-  const TwoAndOne parts = two_and_one(p);
-  all_rows<Codes, Kind, 2, kHalves>(parts.two, w);
-  all_rows<Codes, Kind, 1, kHalves>(parts.one, w);
-}
-
-template <class Codes, Zeros Kind>
-void by_block(const Products& p, const CodedTiles& w) {
-  if (w.block == kCols / 2 && w.block < p.terms) return some_rows<Codes, Kind, true>(p, w);
-  some_rows<Codes, Kind, false>(p, w);
+  if (p.rows == 4) return all_rows<Codes, kHasZeros, 4, kHalves>(p, w);
+  for (std::size_t m = 0; m < p.rows; ++m) all_rows<Codes, kHasZeros, 1, kHalves>(some_rows_of(p, m, 1), w);
 }
 
 template <class Codes>
 void by_zeros(const Products& p, const CodedTiles& w) {
-  if (!w.zeros) return by_block<Codes, Zeros::kNone>(p, w);
-  if (w.adds_zeros) return by_block<Codes, Zeros::kAdded>(p, w);
-  by_block<Codes, Zeros::kSubtracted>(p, w);
+  if (w.zeros) return some_rows<Codes, true>(p, w);
+  some_rows<Codes, false>(p, w);
 }
+
+/// Blocks of half a tile, which nvfp4 has.
+bool are_halves(const Products& p, const CodedTiles& w) { return w.block == kCols / 2 && w.block < p.terms; }
 
 }  // namespace
 
@@ -235,7 +239,7 @@ void multiply_tiles_avx512(const Products& p, const CodedTiles& w) {
     case 1: return by_zeros<Narrow<1>>(p, w);
     case 2: return by_zeros<Narrow<2>>(p, w);
     case 3: return by_zeros<Narrow<3>>(p, w);
-    case 4: return by_zeros<Narrow<4>>(p, w);
+    case 4: return are_halves(p, w) ? some_rows<Narrow<4>, false, true>(p, w) : by_zeros<Narrow<4>>(p, w);
     case 5: return by_zeros<Narrow<5>>(p, w);
     case 6: return by_zeros<Narrow<6>>(p, w);
     default: break;

@@ -59,8 +59,9 @@ void tiles_to_panel_ref(const LevelCodes& levels, const std::uint8_t* codes, std
 }
 
 bool takes_tiles(const LevelCodes& levels, std::size_t block, std::size_t terms) {
-  return may_use(Isa::kAvx2) && (block % (kTileCols / 2) == 0 || block >= terms) &&
-         (levels.flip || levels.bits <= 6);
+  const bool are_whole =
+      block % kTileCols == 0 || block >= terms || (block == kTileCols / 2 && levels.bits == 4);
+  return may_use(Isa::kAvx2) && are_whole && (levels.flip || levels.bits <= 6);
 }
 
 void sum_tiles(const ByteTerms& x, const LevelTiles& w, float* made) {

@@ -24,6 +24,14 @@ struct ByteTerms {
   std::size_t sums_stride = 0;
 };
 
+/// One of them.
+inline ByteTerms one_row(ByteTerms x, std::size_t row) {
+  x.q += row * x.stride;
+  x.sums += row * x.sums_stride;
+  x.rows = 1;
+  return x;
+}
+
 /// What is known of the blocks of sixteen rows of weights.
 struct TileBlocks {
   std::size_t block = 0;          ///< terms that share a scale; the last block may be shorter
@@ -48,11 +56,16 @@ struct LevelPanel {
   TileBlocks blocks;
 };
 
+/// Blocks of half a tile, which nvfp4 has.
+inline bool are_halves(const ByteTerms& x, const TileBlocks& w) {
+  return w.block == kTileCols / 2 && w.block < x.terms;
+}
+
 /// Rows of activations for which sum_tiles() is faster than decoding tiles to panels.
 inline constexpr std::size_t kFewByteRows = 4;
 
-/// Whether sum_tiles() takes them: blocks are multiples of 16 terms, or one block is a row, and the codes have
-/// no table of more than 64 levels.
+/// Whether sum_tiles() takes them: blocks are multiples of 32 terms, of four bits 16, or one block is a row, and
+/// the codes have no table of more than 64 levels.
 bool takes_tiles(const LevelCodes& levels, std::size_t block, std::size_t terms);
 
 /// made[r * 16 + i], of row i of the weights, is what its blocks make. Preconditions: takes_tiles; 1 <= x.rows

@@ -145,6 +145,7 @@ CRUMB_INLINE void add_vectors(const Codes& codes, const std::uint8_t* tile, cons
     constexpr std::size_t kTogether = kSpan == 0 ? 1 : kSpan;
     __m256i weights = codes.template at<G>(tile);
     if constexpr (kSpan == 0) weights = _mm256_xor_si256(weights, _mm256_set1_epi8(-128));
+#pragma GCC unroll 4
     for (std::size_t m = 0; m < M; ++m) {
       const __m256i made = pairs_of<kSpan == 0>(weights, four(q + m * stride + G * kGroup));
       pairs[m] = (G - First) % kTogether == 0 ? made : _mm256_add_epi16(pairs[m], made);
@@ -158,6 +159,7 @@ CRUMB_INLINE void add_vectors(const Codes& codes, const std::uint8_t* tile, cons
 template <class Codes, std::size_t kSpan, std::size_t M, std::size_t First, std::size_t End>
 CRUMB_INLINE void add_tile(const Codes& codes, const std::uint8_t* tile, const std::int8_t* q,
                            std::size_t stride, __m256i (&sums)[2][M]) {
+#pragma GCC unroll 2
   for (std::size_t half = 0; half < 2; ++half) {
     __m256i pairs[M];
     add_vectors<Codes, kSpan, M, First, End>(codes, tile + half * kHalfLine, q, stride, pairs, sums[half]);
@@ -166,12 +168,9 @@ CRUMB_INLINE void add_tile(const Codes& codes, const std::uint8_t* tile, const s
 
 /// kHalves: blocks are odd multiples of half a tile.
 template <class Codes, std::size_t kSpan, std::size_t M, bool kHalves>
-CRUMB_AVX2 void sum_rows(const ByteTerms& x, std::size_t first, const LevelTiles& w, float* made) {
+CRUMB_AVX2 void sum_rows(const ByteTerms& x, const LevelTiles& w, float* made) {
   const Codes codes(*w.levels);
   const TileBlocks& blocks = w.blocks;
-  ByteTerms rows = x;
-  rows.q += first * x.stride;
-  rows.sums += first * x.sums_stride;
   __m256 totals[2][M];
   for (auto& of_half : totals)
     for (__m256& total : of_half) total = _mm256_setzero_ps();
@@ -179,64 +178,65 @@ CRUMB_AVX2 void sum_rows(const ByteTerms& x, std::size_t first, const LevelTiles
   for (std::size_t b = 0, k = 0; k < x.terms; ++b) {
     const std::size_t end = x.terms - k < blocks.block ? x.terms : k + blocks.block;
     __m256i sums[2][M];
+#pragma GCC unroll 2
     for (std::size_t half = 0; half < 2; ++half)
-      for (std::size_t m = 0; m < M; ++m) sums[half][m] = start_of<kSpan == 0>(rows, blocks, m, b, half);
+#pragma GCC unroll 4
+      for (std::size_t m = 0; m < M; ++m) sums[half][m] = start_of<kSpan == 0>(x, blocks, m, b, half);
     while (k < end) {
       for (std::size_t line = 0; line < Codes::kTile; line += kLine)
         _mm_prefetch(reinterpret_cast<const char*>(tile + 2048 + line), _MM_HINT_T0);
       if constexpr (kHalves) {
         if (k % kCols == 0) {
-          add_tile<Codes, kSpan, M, 0, kGroups / 2>(codes, tile, rows.q + k, x.stride, sums);
+          add_tile<Codes, kSpan, M, 0, kGroups / 2>(codes, tile, x.q + k, x.stride, sums);
           k += kCols / 2;
           if (k >= end) break;
         }
-        add_tile<Codes, kSpan, M, kGroups / 2, kGroups>(codes, tile, rows.q + k - kCols / 2, x.stride, sums);
+        add_tile<Codes, kSpan, M, kGroups / 2, kGroups>(codes, tile, x.q + k - kCols / 2, x.stride, sums);
         k += kCols / 2;
       } else {
-        add_tile<Codes, kSpan, M, 0, kGroups>(codes, tile, rows.q + k, x.stride, sums);
+        add_tile<Codes, kSpan, M, 0, kGroups>(codes, tile, x.q + k, x.stride, sums);
         k += kCols;
       }
       tile += Codes::kTile;
     }
     k = end;
+#pragma GCC unroll 2
     for (std::size_t half = 0; half < 2; ++half) {
       const __m256 scale = _mm256_loadu_ps(blocks.scales + b * kRows + half * kHalfRows);
+#pragma GCC unroll 4
       for (std::size_t m = 0; m < M; ++m)
         totals[half][m] =
             _mm256_add_ps(totals[half][m], _mm256_mul_ps(_mm256_cvtepi32_ps(sums[half][m]), scale));
     }
   }
+#pragma GCC unroll 4
   for (std::size_t m = 0; m < M; ++m)
+#pragma GCC unroll 2
     for (std::size_t half = 0; half < 2; ++half)
-      _mm256_storeu_ps(made + (first + m) * kRows + half * kHalfRows, totals[half][m]);
+      _mm256_storeu_ps(made + m * kRows + half * kHalfRows, totals[half][m]);
 }
 
 template <class Codes, std::size_t kSpan, bool kHalves>
 void some_rows(const ByteTerms& x, const LevelTiles& w, float* made) {
   static_assert(kFewByteRows == 4);
-  if (x.rows == 4) return sum_rows<Codes, kSpan, 4, kHalves>(x, 0, w, made);
-  if (x.rows >= 2) sum_rows<Codes, kSpan, 2, kHalves>(x, 0, w, made);
-  if (x.rows % 2 == 1) sum_rows<Codes, kSpan, 1, kHalves>(x, x.rows - 1, w, made);
-}
-
-template <class Codes, std::size_t kSpan>
-void of_span(const ByteTerms& x, const LevelTiles& w, float* made) {
-  if (w.blocks.block % kCols == 0 || w.blocks.block >= x.terms)
-    return some_rows<Codes, kSpan, false>(x, w, made);
-  some_rows<Codes, kSpan, true>(x, w, made);
+  if (x.rows == 4) return sum_rows<Codes, kSpan, 4, kHalves>(x, w, made);
+  for (std::size_t r = 0; r < x.rows; ++r)
+    sum_rows<Codes, kSpan, 1, kHalves>(one_row(x, r), w, made + r * kRows);
 }
 
 /// With the longest of the spans that the width of bytes allows.
-template <class Codes, std::size_t... kSpans>
+template <class Codes, bool kHalves, std::size_t... kSpans>
 void of_codes(const ByteTerms& x, const LevelTiles& w, float* made) {
   const std::size_t span = span_of(w.levels->widest);
   bool is_done = false;
-  ((!is_done && kSpans <= span ? (of_span<Codes, kSpans>(x, w, made), is_done = true) : false), ...);
+  ((!is_done && kSpans <= span ? (some_rows<Codes, kSpans, kHalves>(x, w, made), is_done = true) : false),
+   ...);
 }
 
 template <class Codes, std::size_t G = 0>
 CRUMB_INLINE void store_vectors(const Codes& codes, const std::uint8_t* tile, std::uint8_t* panel) {
   if constexpr (G < kGroups) {
+#pragma GCC unroll 2
     for (std::size_t half = 0; half < 2; ++half)
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(panel + G * kLine + half * kHalfLine),
                           codes.template at<G>(tile + half * kHalfLine));
@@ -296,6 +296,7 @@ CRUMB_AVX2 void add_rows(const ByteTerms& x, std::size_t first, const LevelPanel
 
 template <bool kIsWide>
 void all_rows(const ByteTerms& x, const LevelPanel& w, float* made, std::size_t made_stride) {
+#pragma GCC unroll 2
   for (std::size_t half = 0; half < 2; ++half) {
     std::size_t r = 0;
     for (; r + 6 <= x.rows; r += 6) add_rows<6, kIsWide>(x, r, w, half, made, made_stride);
@@ -309,15 +310,20 @@ void all_rows(const ByteTerms& x, const LevelPanel& w, float* made, std::size_t 
 
 void sum_tiles_avx2(const ByteTerms& x, const LevelTiles& w, float* made) {
   const bool flip = w.levels->flip.has_value();
+  if (are_halves(x, w.blocks)) return of_codes<InTable<4>, true, 4, 0>(x, w, made);
   switch (w.levels->bits) {
-    case 1: return of_codes<InTable<1>, 8, 0>(x, w, made);
-    case 2: return of_codes<InTable<2>, 8, 0>(x, w, made);
-    case 3: return of_codes<InTable<3>, 8, 0>(x, w, made);
-    case 4: return of_codes<InTable<4>, 8, 4, 0>(x, w, made);
-    case 5: return flip ? of_codes<Flipped<5>, 4>(x, w, made) : of_codes<InTable<5>, 1, 0>(x, w, made);
-    case 6: return flip ? of_codes<Flipped<6>, 2>(x, w, made) : of_codes<InTable<6>, 1, 0>(x, w, made);
-    case 7: return of_codes<Flipped<7>, 1>(x, w, made);
-    default: return of_codes<Flipped<8>, 0>(x, w, made);
+    case 1: return of_codes<InTable<1>, false, 8, 0>(x, w, made);
+    case 2: return of_codes<InTable<2>, false, 8, 0>(x, w, made);
+    case 3: return of_codes<InTable<3>, false, 8, 0>(x, w, made);
+    case 4: return of_codes<InTable<4>, false, 8, 4, 0>(x, w, made);
+    case 5:
+      return flip ? of_codes<Flipped<5>, false, 4>(x, w, made)
+                  : of_codes<InTable<5>, false, 1, 0>(x, w, made);
+    case 6:
+      return flip ? of_codes<Flipped<6>, false, 2>(x, w, made)
+                  : of_codes<InTable<6>, false, 1, 0>(x, w, made);
+    case 7: return of_codes<Flipped<7>, false, 1>(x, w, made);
+    default: return of_codes<Flipped<8>, false, 0>(x, w, made);
   }
 }
 

@@ -166,21 +166,11 @@ CRUMB_VNNI void sum_rows(const ByteTerms& x, const LevelTiles& w, float* made) {
   for (std::size_t m = 0; m < M; ++m) _mm512_storeu_ps(made + m * kRows, sums[m]);
 }
 
-template <class Codes, bool kHalves>
+template <class Codes, bool kHalves = false>
 void some_rows(const ByteTerms& x, const LevelTiles& w, float* made) {
   static_assert(kFewByteRows == 4);
-  switch (x.rows) {
-    case 1: return sum_rows<Codes, 1, kHalves>(x, w, made);
-    case 2: return sum_rows<Codes, 2, kHalves>(x, w, made);
-    case 3: return sum_rows<Codes, 3, kHalves>(x, w, made);
-    default: return sum_rows<Codes, 4, kHalves>(x, w, made);
-  }
-}
-
-template <class Codes>
-void of_codes(const ByteTerms& x, const LevelTiles& w, float* made) {
-  if (w.blocks.block % kCols == 0 || w.blocks.block >= x.terms) return some_rows<Codes, false>(x, w, made);
-  some_rows<Codes, true>(x, w, made);
+  if (x.rows == 4) return sum_rows<Codes, 4, kHalves>(x, w, made);
+  for (std::size_t r = 0; r < x.rows; ++r) sum_rows<Codes, 1, kHalves>(one_row(x, r), w, made + r * kRows);
 }
 
 /// Calls with the type that takes such codes.
@@ -251,7 +241,8 @@ CRUMB_VNNI void add_rows(const ByteTerms& x, std::size_t first, const LevelPanel
 }  // namespace
 
 void sum_tiles_vnni(const ByteTerms& x, const LevelTiles& w, float* made) {
-  with_codes(*w.levels, [&]<class Codes>() { of_codes<Codes>(x, w, made); });
+  if (are_halves(x, w.blocks)) return some_rows<InTable<4>, true>(x, w, made);
+  with_codes(*w.levels, [&]<class Codes>() { some_rows<Codes>(x, w, made); });
 }
 
 void tiles_to_panel_vnni(const LevelCodes& levels, const std::uint8_t* codes, std::size_t tiles,

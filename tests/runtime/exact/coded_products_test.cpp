@@ -53,9 +53,9 @@ struct DrawnCodes {
     products.terms = below(10) == 0 ? 300 + below(900) : below(150);
     products.x_stride = products.terms + below(5);
     block = below(3) == 0 ? products.terms + 1 + below(40) : step * (1 + below(4));
-    if (below(4) == 0) block = 16;  // half a tile
-    blocks = (products.terms + block - 1) / block;
     zeros = static_cast<int>(below(3));
+    if (bits == 4 && zeros == 0 && below(3) == 0) block = 16;  // half a tile
+    blocks = (products.terms + block - 1) / block;
     const bool is_turned = below(2) == 1;
     products.y_row = is_turned ? 1 : products.columns + below(3);
     products.y_column = is_turned ? products.rows + below(3) : 1;
