@@ -106,7 +106,9 @@ void unpack_codes_ref(const uint8_t* in, int bits, uint64_t first, std::span<uin
 
 void pack_codes(std::span<const uint8_t> codes, int bits, uint8_t* out) {
   const uint64_t eights = codes.size() / 8;
-  kPackEights[bits](codes.data(), eights, out);
+  const uint64_t fast =
+      bits < 8 && may_use(Isa::kAvx2) ? pack_eights_avx2(codes.data(), bits, eights, out) : 0;
+  kPackEights[bits](codes.data() + fast * 8, eights - fast, out + fast * static_cast<uint64_t>(bits));
   const uint64_t done = eights * 8;
   pack_codes_ref(codes.subspan(done), bits, out + eights * static_cast<uint64_t>(bits));
 }

@@ -1,4 +1,6 @@
-// unpack_codes() with AVX2: 32 codes at a time. A code is in two neighbouring bytes, which a shuffle brings to the
+// pack_codes() and unpack_codes() with AVX2: 32 codes at a time. Packing joins neighbours: codes to pairs and pairs to
+// fours by products with powers of two, fours to eights by a shift; a shuffle drops the bytes between the eights.
+// Unpacking: A code is in two neighbouring bytes, which a shuffle brings to the
 // 16 bits of the code; a product moves its field to their top, a shift to their bottom. The instruction set is
 // named function by function, so that nothing inline of the standard library is compiled for it.
 #include "formats/number/packing.h"
@@ -56,9 +58,38 @@ CRUMB_AVX2 uint64_t unpack_eights_avx2(const uint8_t* in, int bits, uint64_t eig
   return done;
 }
 
+CRUMB_AVX2 uint64_t pack_eights_avx2(const uint8_t* codes, int bits, uint64_t eights, uint8_t* out) {
+  const auto step = static_cast<uint64_t>(bits);
+  alignas(32) int8_t kept[32];
+  for (int i = 0; i < 32; ++i) {
+    const int byte = i % 16;
+    kept[i] = static_cast<int8_t>(byte < bits ? byte : byte < 2 * bits ? 8 + byte - bits : -1);
+  }
+  const __m256i shuffle = _mm256_load_si256(reinterpret_cast<const __m256i*>(kept));
+  const __m256i ones = _mm256_set1_epi16(static_cast<int16_t>(1 | 1 << (8 + bits)));
+  const __m256i pairs = _mm256_set1_epi32(1 | 1 << (16 + 2 * bits));
+  const __m256i low_half = _mm256_set1_epi64x(0xFFFFFFFF);
+  const __m128i back = _mm_cvtsi32_si128(32 - 4 * bits);
+  uint64_t done = 0;
+  // Each half of a step writes 16 bytes, of which the first 2 * bits stay.
+  for (; (eights - done) * step >= 2 * step + kLoad && eights - done >= kTogether; done += kTogether) {
+    const __m256i each = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+    const __m256i fours = _mm256_madd_epi16(_mm256_maddubs_epi16(ones, each), pairs);
+    const __m256i upper = _mm256_srl_epi64(_mm256_andnot_si256(low_half, fours), back);
+    const __m256i all =
+        _mm256_shuffle_epi8(_mm256_or_si256(_mm256_and_si256(fours, low_half), upper), shuffle);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(all));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 2 * step), _mm256_extracti128_si256(all, 1));
+    codes += kTogether * 8;
+    out += kTogether * step;
+  }
+  return done;
+}
+
 }  // namespace crumb
 #else
 namespace crumb {
+uint64_t pack_eights_avx2(const uint8_t*, int, uint64_t, uint8_t*) { return 0; }
 uint64_t unpack_eights_avx2(const uint8_t*, int, uint64_t, uint8_t*) { return 0; }
 }  // namespace crumb
 #endif

@@ -18,6 +18,7 @@ namespace {
 // clang-format off
 namespace baseline {
 #include "quant/loops/body.inc"
+#include "quant/loops/blocks.inc"
 #include "quant/loops/error.inc"
 #include "quant/loops/distortion.inc"
 #include "quant/loops/fake.inc"
@@ -33,6 +34,7 @@ namespace baseline {
 #endif
 namespace avx2 {
 #include "quant/loops/body.inc"
+#include "quant/loops/blocks.inc"
 #include "quant/loops/error.inc"
 #include "quant/loops/distortion.inc"
 #include "quant/loops/fake.inc"
@@ -48,6 +50,7 @@ namespace avx2 {
 #endif
 namespace avx512 {
 #include "quant/loops/body.inc"
+#include "quant/loops/blocks.inc"
 #include "quant/loops/error.inc"
 #include "quant/loops/distortion.inc"
 #include "quant/loops/fake.inc"
@@ -64,11 +67,12 @@ namespace avx512 {
 #undef CRUMB_INLINE
 #undef CRUMB_INLINED
 
-#define CRUMB_LOOPS(isa)                                                                                  \
-  {                                                                                                       \
-#isa, isa::absmax_bits, isa::encode, isa::decode, isa::squared_error, isa::squared_errors,            \
-        isa::lane_extremes, isa::distortion, isa::fake, isa::fake_gradients, isa::row_sum, isa::row_norm, \
-        isa::row_codes, isa::row_sums, isa::row_gradients                                                 \
+#define CRUMB_LOOPS(isa)                                                                            \
+  {                                                                                                 \
+#isa, isa::absmax_bits, isa::encode, isa::block_absmax, isa::block_scales, isa::encode_blocks,  \
+        isa::decode, isa::squared_error, isa::squared_errors, isa::lane_extremes, isa::distortion,  \
+        isa::fake, isa::fake_gradients, isa::row_sum, isa::row_norm, isa::row_codes, isa::row_sums, \
+        isa::row_gradients                                                                          \
   }
 constexpr Loops kBaseline = CRUMB_LOOPS(baseline);
 #if defined(__x86_64__)

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "formats/number/scale_format.h"
 #include "quant/code_grid.h"
 
 namespace crumb {
@@ -52,6 +53,21 @@ struct RowSums {
   double along = 0, values = 0, grad = 0, sign = 0;
 };
 
+/// How the scales of blocks follow from their largest magnitudes where there is no zero point
+/// (quant/search/scale_search.h): the ideal is most / largest / tensor_scale, or 2^(floor(log2 most) - emax); it
+/// is rounded to the format, and what multiplies codes is the stored scale * multiplier * tensor_scale.
+struct ScaleRule {
+  ScaleFormat format = ScaleFormat::kF32;
+  bool power_of_two = false;
+  int emax = 0;  ///< with power_of_two
+  float largest = 1;
+  float tensor_scale = 1;
+  float multiplier = 1;
+  /// Loops serve ideals from `least` to `greatest`, which the format holds without saturating, as normal
+  /// numbers (e4m3: subnormal ones, too).
+  float least = 0, greatest = 0;
+};
+
 struct Loops {
   std::string_view name;  ///< "baseline", "avx2", "avx512"
 
@@ -61,6 +77,19 @@ struct Loops {
   /// codes[i] = pattern of x[i] under scale s > 0 and zero point z; `index` is the tensor index of x[0].
   void (*encode)(const CodeGrid& grid, const float* x, size_t n, float s, float z, uint64_t index,
                  uint8_t* codes);
+
+  /// bits[b] = absmax_bits of block b: `block` > 0 values each, the last one those that are left of n.
+  void (*block_absmax)(const float* x, size_t n, size_t block, uint32_t* bits);
+
+  /// The stored pattern and the effective scale of n blocks whose largest magnitudes are given as bits.
+  /// scales[i] = -1 where the ideal is not between the rule's bounds: patterns[i] is then of no use.
+  void (*block_scales)(const ScaleRule& rule, const uint32_t* bits, size_t n, uint32_t* patterns,
+                       float* scales);
+
+  /// Calls encode with zero point 0 for each block of `block` values and its scale; a block whose scale is not
+  /// above 0 gets codes of `zero`.
+  void (*encode_blocks)(const CodeGrid& grid, const float* x, size_t n, size_t block, const float* scales,
+                        uint64_t index, uint8_t zero, uint8_t* codes);
 
   /// out[i] = (value(codes[i]) - z) * s.
   void (*decode)(const CodeGrid& grid, const uint8_t* codes, size_t n, float s, float z, float* out);

@@ -10,7 +10,6 @@
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
 #include "quant/codes/given_scales.h"
-#include "quant/loops/loops.h"
 
 namespace crumb {
 namespace {
@@ -428,6 +427,27 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
     }
   }
   return moves_zero ? best : with_scale(best.scale, start);
+}
+
+std::optional<ScaleRule> ScaleSearch::absmax_rule() const {
+  if (spec_.search != Search::kAbsmax || spec_.zero != ZeroPoint::kNone || spec_.number->learned) return {};
+  ScaleRule rule{
+      .format = spec_.scale, .largest = largest_, .tensor_scale = tensor_scale_, .multiplier = multiplier_};
+  if (spec_.block_format && !spec_.block_format->tensor_scale) {
+    rule.power_of_two = true;
+    rule.emax = spec_.block_format->emax;
+  }
+  rule.least = 0x1p-100F;
+  rule.greatest = 0x1p100F;
+  if (spec_.scale == ScaleFormat::kF16) {
+    rule.least =
+        std::ldexp(0x1p-14F, halvings_of_scale(spec_));  // below, encode_scale() has steps of its own
+    rule.greatest = 65504.0F;
+  } else if (spec_.scale == ScaleFormat::kE4M3) {
+    rule.least = 0x1p-9F;
+    rule.greatest = 448.0F;
+  }
+  return rule;
 }
 
 BlockFit ScaleSearch::fit(const BlockValues& block) const {

@@ -24,8 +24,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "quant/code_grid.h"
+#include "quant/loops/loops.h"
 #include "quant/quant_spec.h"
 #include "quant/value_stream.h"
 
@@ -63,6 +65,10 @@ class ScaleSearch {
   float tensor_scale() const { return tensor_scale_; }
 
   BlockFit fit(const BlockValues& block) const;
+
+  /// How scales follow from largest magnitudes, where nothing else is asked of a block (absmax without a zero
+  /// point, no learned codebook): Loops::block_scales() then gives what fit() does, many blocks at a time.
+  std::optional<ScaleRule> absmax_rule() const;
 
   /// Returns the effective scale that a stored pattern stands for.
   float effective(uint32_t scale_pattern) const {

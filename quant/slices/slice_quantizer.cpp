@@ -16,6 +16,7 @@
 #include "quant/loops/loops.h"
 #include "quant/search/codebook_search.h"
 #include "quant/search/scale_search.h"
+#include "quant/slices/rule_bands.h"
 
 namespace crumb {
 namespace {
@@ -213,12 +214,39 @@ class Run {
     }
   }
 
+  /// A slice whose scales follow from largest magnitudes: each band while it is in the cache.
+  void encode_by_rule(const ScaleRule& rule, const Slice& slice, uint64_t row_bytes) {
+    const RuleBands bands(rule, search_, grid_, encoding_);
+    std::atomic<uint64_t> saturated{0};
+    const uint64_t grain = std::max<uint64_t>(1, kThreadValues / (encoding_.block_rows * slice.cols));
+    parallel_for(slice.bands, grain, options_.threads, [&](size_t begin, size_t end) {
+      check_interrupt();
+      for (size_t band = begin; band < end && finite_; ++band) {
+        const uint64_t row = band * encoding_.block_rows;
+        const auto found = bands.quantize(
+            {slice.data + row * slice.cols, std::min(encoding_.block_rows, slice.rows - row), slice.cols,
+             slice.index + row * slice.cols},
+            {out_.scales.data() + (slice.first_block + band * slice.blocks_per_row) * scale_bytes(),
+             bytes_of(codes_) + row * row_bytes, row_bytes});
+        if (!found) finite_ = false;
+        saturated += found.value_or(0);
+      }
+    });
+    if (!finite_) throw_not_finite();
+    out_.saturated_scales += saturated;
+    stored_ += slice.bands * slice.blocks_per_row;
+  }
+
   void encode_slice(const Slice& slice) {
     const bool fitted = is_one_block(out_.layout) || spec_.number->learned;
     EncodedLayout layout = slice_layout(slice);
     codes_.resize(layout.codes_bytes);
     const uint64_t row_grain = std::max<uint64_t>(1, kThreadValues / slice.cols);
-    if (fitted || slice.bands < 4) {
+    const std::optional<ScaleRule> rule = search_.absmax_rule();
+    const bool by_rule = !fitted && slice.bands >= 4 && rule;
+    if (by_rule) {
+      encode_by_rule(*rule, slice, layout.row_bytes);
+    } else if (fitted || slice.bands < 4) {
       // Few bands: all scales first, then all rows.
       if (fitted) {
         recall_fits(slice);
@@ -243,7 +271,7 @@ class Run {
       });
       if (!finite_) throw_not_finite();
     }
-    if (!fitted) store_fits(fits_);
+    if (!fitted && !by_rule) store_fits(fits_);
     if (sink_) hand_over(slice, layout);
   }
 

@@ -19,7 +19,7 @@ std::vector<uint8_t> random_codes(size_t count, int bits, uint32_t seed) {
 
 TEST_CASE("packing: identity for all bits and lengths, and fast equals scalar") {
   for (int bits = 1; bits <= 8; ++bits) {
-    for (size_t count = 0; count <= 70; ++count) {
+    for (size_t count = 0; count <= 330; ++count) {
       CAPTURE(bits);
       CAPTURE(count);
       const std::vector<uint8_t> codes = random_codes(count, bits, static_cast<uint32_t>(count * 8) + 1);
