@@ -95,11 +95,11 @@ int halvings_of_scale(const QuantSpec& spec) {
 }
 
 StoredScale encode_scale(const QuantSpec& spec, float scale) {
+  if (spec.scale != ScaleFormat::kF16) return encode_scale(spec.scale, scale);
   const int halvings = halvings_of_scale(spec);
   const float step = std::ldexp(0x1p-24F, halvings);
   const float coarser = std::ldexp(0x1p-14F, halvings);  // above this, float16's steps are as wide or wider
-  if (spec.scale != ScaleFormat::kF16 || halvings == 0 || scale == 0 || scale >= coarser)
-    return encode_scale(spec.scale, scale);
+  if (halvings == 0 || scale == 0 || scale >= coarser) return encode_scale(spec.scale, scale);
   const float steps = std::nearbyint(scale / step);
   StoredScale stored = encode_scale(spec.scale, std::max(steps, 1.0F) * step);
   stored.saturated = steps == 0;

@@ -86,6 +86,10 @@ struct Loops {
   void (*block_scales)(const ScaleRule& rule, const uint32_t* bits, size_t n, uint32_t* patterns,
                        float* scales);
 
+  /// The same for the ideals `ideal` times n factors, n a multiple of 16. Returns whether all are served.
+  bool (*scaled_ideals)(const ScaleRule& rule, float ideal, const float* factors, size_t n,
+                        uint32_t* patterns, float* scales);
+
   /// Calls encode with zero point 0 for each block of `block` values and its scale; a block whose scale is not
   /// above 0 gets codes of `zero`.
   void (*encode_blocks)(const CodeGrid& grid, const float* x, size_t n, size_t block, const float* scales,
@@ -104,6 +108,12 @@ struct Loops {
   /// Adds to errors[k] what squared_error gives for s[k] > 0 and z[k], k < count: faster than one by one.
   void (*squared_errors)(const CodeGrid& grid, const float* x, size_t n, const float* s, const float* z,
                          size_t count, float unit, uint64_t index, double* errors);
+
+  /// The squared error of one value under each of n scales s[k] > 0 and zero points, n a multiple of 16:
+  /// what squared_error(x, 1) gives, or 0 where the grid or rounding has no vector form. So no block that
+  /// holds x has a smaller error.
+  void (*value_errors)(const CodeGrid& grid, float x, const float* s, const float* z, size_t n, float unit,
+                       float* errors);
 
   /// Writes for each of the 16 lanes the value of largest magnitude among n <= kErrorRun values, the first of
   /// several; 0 where a lane has none. squared_error of these min(n, 16) is at most that of all: rounding

@@ -10,35 +10,15 @@
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
 #include "quant/codes/given_scales.h"
+#include "quant/search/block_runs.h"
 
 namespace crumb {
 namespace {
 
-constexpr size_t kMseSteps = 36;
-constexpr size_t kMseCandidates = kMseSteps + 1;
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
 constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
 constexpr float kNvfp4Range = 2688.0F;          // 448 * 6: largest block scale times largest element
-
-/// Calls visit(pointer, count, index) for the contiguous runs of a block.
-template <class Visit>
-void for_runs(const BlockValues& block, const Visit& visit) {
-  if (block.stream) {
-    block.stream->rewind();
-    uint64_t index = block.index;
-    for (auto x = block.stream->next(block.slice); !x.empty(); x = block.stream->next(block.slice)) {
-      check_interrupt();
-      visit(x.data(), x.size(), index);
-      index += x.size();
-    }
-    return;
-  }
-  if (block.cols == block.stride) return visit(block.data, block.rows * block.cols, block.index);
-  for (uint64_t r = 0; r < block.rows; ++r) {
-    visit(block.data + r * block.stride, block.cols, block.index + r * block.stride);
-  }
-}
 
 /// Calls visit for the pieces, at most kPiece long, in which a run is encoded.
 template <class Visit>
@@ -106,16 +86,6 @@ float median_of(std::vector<float>& values) {
   return *middle;
 }
 
-/// Returns 1.00, 0.98, ..., 0.30.
-float mse_factor(size_t step) { return static_cast<float>(kMseSteps + 14 - step) / 50.0F; }
-
-/// Returns the least power of two that is not below `ideal`: with it as the scale nothing is clipped.
-float power_of_two_from(float ideal) {
-  int exponent = 0;
-  const float mantissa = std::frexp(ideal, &exponent);  // in [0.5, 1)
-  return std::ldexp(1.0F, mantissa == 0.5F ? exponent - 1 : std::min(exponent, 127));
-}
-
 /// HQQ's generalised soft threshold for the l_p norm.
 float shrink(float error, float p, float beta) {
   const float size = std::fabs(error);
@@ -125,16 +95,45 @@ float shrink(float error, float p, float beta) {
 }
 
 /// Returns the power of two that scales values of this magnitude to about 1.
-float unit_of(float absmax) { return std::ldexp(1.0F, -std::clamp(std::ilogb(absmax), -126, 126)); }
+float unit_of(float absmax) {
+  const int exponent = static_cast<int>(std::bit_cast<uint32_t>(absmax) >> 23) - 127;
+  return std::bit_cast<float>((127 - std::clamp(exponent, -126, 126)) << 23);
+}
 
 }  // namespace
 
 ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax, int threads)
     : spec_(spec), grid_(grid), largest_(spec.number->largest_value(spec.range)), threads_(threads) {
-  if (!spec.block_format) return;
-  if (spec.block_format->scale_exponent != 0)
-    multiplier_ = std::ldexp(1.0F, spec.block_format->scale_exponent);
-  if (spec.block_format->tensor_scale) {
+  set_factors(tensor_absmax);
+  rule_ = {.format = spec.scale,
+           .largest = largest_,
+           .tensor_scale = tensor_scale_,
+           .multiplier = multiplier_,
+           .least = 0x1p-100F,
+           .greatest = 0x1p100F};
+  if (spec.block_format && !spec.block_format->tensor_scale) {
+    rule_.power_of_two = true;
+    rule_.emax = spec.block_format->emax;
+  }
+  if (spec.scale == ScaleFormat::kF16) {
+    rule_.least = std::ldexp(0x1p-14F, halvings_of_scale(spec));  // below, encode_scale() has its own steps
+    rule_.greatest = 65504.0F;
+  } else if (spec.scale == ScaleFormat::kE4M3) {
+    rule_.least = 0x1p-9F;
+    rule_.greatest = 448.0F;
+  }
+}
+
+std::optional<ScaleRule> ScaleSearch::absmax_rule() const {
+  if (spec_.search != Search::kAbsmax || spec_.zero != ZeroPoint::kNone || spec_.number->learned) return {};
+  return rule_;
+}
+
+void ScaleSearch::set_factors(float tensor_absmax) {
+  if (!spec_.block_format) return;
+  if (spec_.block_format->scale_exponent != 0)
+    multiplier_ = std::ldexp(1.0F, spec_.block_format->scale_exponent);
+  if (spec_.block_format->tensor_scale) {
     tensor_scale_ = tensor_absmax / kNvfp4Range;
     if (tensor_scale_ == 0 && tensor_absmax > 0) tensor_scale_ = std::numeric_limits<float>::denorm_min();
   }
@@ -257,106 +256,6 @@ double ScaleSearch::stream_error(const BlockValues& block, const BlockFit& fit, 
   return sum;
 }
 
-float ScaleSearch::mse_candidate(float ideal, size_t i) const {
-  if (i > 0) return ideal * mse_factor(i - 1);
-  return spec_.scale == ScaleFormat::kE8M0 && ideal > 0 ? power_of_two_from(ideal) : ideal;
-}
-
-BlockFit ScaleSearch::search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const {
-  const float ideal = ideal_scale(extent);
-  BlockFit best = store(mse_candidate(ideal, 0), extent);
-  double least = error(block, best, unit);
-  uint32_t previous = best.scale_pattern;
-  for (size_t i = 1; i < kMseCandidates; ++i) {
-    const BlockFit candidate = store(mse_candidate(ideal, i), extent);
-    if (candidate.scale_pattern == previous) continue;
-    previous = candidate.scale_pattern;
-    if (const double e = error(block, candidate, unit); e < least) {
-      least = e;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-BlockFit ScaleSearch::search_mse_with_minimum(const BlockValues& block, const Extent& extent,
-                                              float unit) const {
-  const float ideal = ideal_scale(extent), middle = extent.low / 2 + extent.high / 2;
-  BlockFit best;
-  double least = std::numeric_limits<double>::infinity();
-  std::array<float, kErrorRun> shifted;
-  for (size_t i = 0; i < kMseSteps; ++i) {
-    check_interrupt();
-    const float factor = mse_factor(i);
-    Extent shrunk = extent;
-    if (i > 0) shrunk.low = middle - (middle - extent.low) * factor;
-    const BlockFit candidate = store(ideal * factor, shrunk);
-    double sum = 0;
-    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
-      for (uint64_t done = 0; done < n; done += kErrorRun) {
-        const uint64_t count = std::min<uint64_t>(kErrorRun, n - done);
-        for (uint64_t k = 0; k < count; ++k) shifted[k] = x[done + k] - candidate.zero;
-        sum += loops().squared_error(grid_, shifted.data(), count, candidate.scale, 0, unit, index + done);
-      }
-    });
-    if (sum < least || i == 0) {
-      least = sum;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent, float unit) const {
-  if (block.stream) return search_mse_in_stream(block, extent, unit);
-  constexpr size_t kAtATime = 4;
-  check_interrupt();
-  const float ideal = ideal_scale(extent);
-  const auto candidate = [&](size_t i) { return store(mse_candidate(ideal, i), extent); };
-  std::array<float, kMseCandidates> scales, zeros;
-  std::array<size_t, kMseCandidates> numbers;  // indices of the candidates that differ from the one before
-  size_t count = 0;
-  uint32_t previous = 0;
-  for (size_t i = 0; i < kMseCandidates; ++i) {
-    const BlockFit fit = candidate(i);
-    if (i > 0 && (fit.scale_pattern == previous || !(fit.scale > 0))) continue;
-    previous = fit.scale_pattern;
-    scales[count] = fit.scale;
-    zeros[count] = fit.zero;
-    numbers[count++] = i;
-  }
-  if (!(scales[0] > 0)) return candidate(0);
-  // The cost of clipping the largest values alone shows that many small scales are worse than one tried
-  // before.
-  std::array<float, kErrorLanes> extremes;
-  const uint64_t first_run = std::min<uint64_t>(kErrorRun, block.cols);
-  loops().lane_extremes(block.data, first_run, extremes.data());
-  double least = std::numeric_limits<double>::infinity();
-  size_t best = 0;
-  for (size_t k = 0; k < count; k += kAtATime) {
-    const size_t here = std::min(kAtATime, count - k);
-    const auto add_errors = [&](const float* x, uint64_t n, uint64_t index,
-                                std::array<double, kAtATime>& sums) {
-      loops().squared_errors(grid_, x, n, scales.data() + k, zeros.data() + k, here, unit, index,
-                             sums.data());
-    };
-    if (k > 0 && spec_.round.rounding == Rounding::kHalfEven) {
-      std::array<double, kAtATime> bounds{};
-      add_errors(extremes.data(), std::min<uint64_t>(first_run, kErrorLanes), 0, bounds);
-      if (*std::min_element(bounds.begin(), bounds.begin() + static_cast<ptrdiff_t>(here)) >= least) continue;
-    }
-    std::array<double, kAtATime> errors{};
-    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) { add_errors(x, n, index, errors); });
-    for (size_t j = 0; j < here; ++j) {
-      if (errors[j] < least) {
-        least = errors[j];
-        best = k + j;
-      }
-    }
-  }
-  return candidate(numbers[best]);
-}
-
 BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start, float unit) const {
   BlockFit current = start;
   std::vector<uint8_t> codes(std::min(block.rows * block.cols, kPiece));
@@ -427,27 +326,6 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
     }
   }
   return moves_zero ? best : with_scale(best.scale, start);
-}
-
-std::optional<ScaleRule> ScaleSearch::absmax_rule() const {
-  if (spec_.search != Search::kAbsmax || spec_.zero != ZeroPoint::kNone || spec_.number->learned) return {};
-  ScaleRule rule{
-      .format = spec_.scale, .largest = largest_, .tensor_scale = tensor_scale_, .multiplier = multiplier_};
-  if (spec_.block_format && !spec_.block_format->tensor_scale) {
-    rule.power_of_two = true;
-    rule.emax = spec_.block_format->emax;
-  }
-  rule.least = 0x1p-100F;
-  rule.greatest = 0x1p100F;
-  if (spec_.scale == ScaleFormat::kF16) {
-    rule.least =
-        std::ldexp(0x1p-14F, halvings_of_scale(spec_));  // below, encode_scale() has steps of its own
-    rule.greatest = 65504.0F;
-  } else if (spec_.scale == ScaleFormat::kE4M3) {
-    rule.least = 0x1p-9F;
-    rule.greatest = 448.0F;
-  }
-  return rule;
 }
 
 BlockFit ScaleSearch::fit(const BlockValues& block) const {

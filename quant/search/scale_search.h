@@ -25,6 +25,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "quant/code_grid.h"
 #include "quant/loops/loops.h"
@@ -80,6 +81,7 @@ class ScaleSearch {
     float low = 0, high = 0;  ///< with a zero point: the range that the codes must reach, 0 included
     float most = 0;           ///< without: the magnitude that they must reach
   };
+  void set_factors(float tensor_absmax);
   Extent extent(const BlockValues& block, float absmax) const;
   float ideal_scale(const Extent& extent) const;
   BlockFit store(float ideal, const Extent& extent) const;
@@ -87,6 +89,10 @@ class ScaleSearch {
   float mse_candidate(float ideal, size_t i) const;
   double error(const BlockValues& block, const BlockFit& fit, float unit) const;
   double stream_error(const BlockValues& block, const BlockFit& fit, float unit) const;
+  struct Candidates;
+  void find_candidates(const Extent& extent, float most, float unit, Candidates& found) const;
+  size_t best_of(const Candidates& candidates, const BlockValues& block, std::span<const float> extremes,
+                 float unit) const;
   BlockFit search_mse(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_mse_with_minimum(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const;
@@ -99,6 +105,7 @@ class ScaleSearch {
   float multiplier_ = 1;  ///< effective scale = stored scale * multiplier * tensor scale
   float tensor_scale_ = 1;
   float largest_;
+  ScaleRule rule_;  ///< how ideals are stored
   int threads_;
 };
 
