@@ -68,12 +68,12 @@ namespace avx512 {
 #undef CRUMB_INLINE
 #undef CRUMB_INLINED
 
-#define CRUMB_LOOPS(isa)                                                                                  \
-  {                                                                                                       \
-#isa, isa::absmax_bits, isa::encode, isa::block_absmax, isa::block_scales, isa::scaled_ideals,        \
-        isa::encode_blocks, isa::decode, isa::squared_error, isa::squared_errors, isa::value_errors,      \
-        isa::lane_extremes, isa::distortion, isa::fake, isa::fake_gradients, isa::row_sum, isa::row_norm, \
-        isa::row_codes, isa::row_sums, isa::row_gradients                                                 \
+#define CRUMB_LOOPS(isa)                                                                              \
+  {                                                                                                   \
+#isa, isa::absmax_bits, isa::widen_range, isa::encode, isa::block_absmax, isa::block_scales,      \
+        isa::scaled_ideals, isa::encode_blocks, isa::decode, isa::squared_error, isa::squared_errors, \
+        isa::value_errors, isa::lane_extremes, isa::distortion, isa::fake, isa::fake_gradients,       \
+        isa::row_sum, isa::row_norm, isa::row_codes, isa::row_sums, isa::row_gradients                \
   }
 constexpr Loops kBaseline = CRUMB_LOOPS(baseline);
 #if defined(__x86_64__)

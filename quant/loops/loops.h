@@ -74,6 +74,10 @@ struct Loops {
   /// The largest |x| as float bits; kInfinityBits and above when there is an inf or NaN. 0 for n = 0.
   uint32_t (*absmax_bits)(const float* x, size_t n);
 
+  /// Lowers *low <= 0 to the least of n finite values, raises *high >= 0 to the greatest. Neither is -0, and
+  /// neither becomes -0.
+  void (*widen_range)(const float* x, size_t n, float* low, float* high);
+
   /// codes[i] = pattern of x[i] under scale s > 0 and zero point z; `index` is the tensor index of x[0].
   void (*encode)(const CodeGrid& grid, const float* x, size_t n, float s, float z, uint64_t index,
                  uint8_t* codes);

@@ -154,7 +154,12 @@ ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) 
   const bool with_minimum = spec_.zero == ZeroPoint::kMinimum;
   Extent extent{.most = absmax};
   if (with_minimum) extent = {.low = absmax, .high = -absmax, .most = absmax};
-  if (with_zero) {
+  if (with_zero && !with_minimum) {
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t) {
+      loops().widen_range(x, n, &extent.low, &extent.high);
+    });
+  }
+  if (with_minimum) {  // in order: which of 0 and -0 is the minimum depends on it
     for_runs(block, [&](const float* x, uint64_t n, uint64_t) {
       for (uint64_t i = 0; i < n; ++i) {
         extent.low = std::min(extent.low, x[i]);

@@ -76,6 +76,32 @@ TEST_CASE("block loops: largest magnitudes of blocks are those of each block alo
   }
 }
 
+TEST_CASE("block loops: a range is widened to what it must hold, bit for bit") {
+  std::mt19937 engine(9);
+  for (int draw = 0; draw < 3000; ++draw) {
+    std::vector<float> x = drawn_values(engine() % 90, engine);
+    const auto side = engine() % 4;  // values of both signs, or of one alone
+    for (float& v : x) {
+      if (!std::isfinite(v)) v = -0.0F;
+      if (side == 1) v = std::fabs(v);
+      if (side == 2) v = -std::fabs(v);
+    }
+    const float low = draw % 3 == 0 ? -0.01F : 0.0F, high = draw % 5 == 0 ? 0.02F : 0.0F;
+    float least = low, most = high;
+    for (const float v : x) {
+      least = std::min(least, v);
+      most = std::max(most, v);
+    }
+    for (const Loops* loops : variants()) {
+      CAPTURE(loops->name);
+      float found_low = low, found_high = high;
+      loops->widen_range(x.data(), x.size(), &found_low, &found_high);
+      REQUIRE(std::bit_cast<uint32_t>(found_low) == std::bit_cast<uint32_t>(least));
+      REQUIRE(std::bit_cast<uint32_t>(found_high) == std::bit_cast<uint32_t>(most));
+    }
+  }
+}
+
 TEST_CASE("block loops: scales are those of the fit, and most weights have one") {
   std::mt19937 engine(6);
   for (const std::string& text : specs_with_rules()) {
