@@ -26,8 +26,8 @@ void unpack_codes_ref(const uint8_t* in, int bits, uint64_t first, std::span<uin
 /// bytes, and returns how many that are. Precondition: may_use(Isa::kAvx2).
 uint64_t unpack_eights_avx2(const uint8_t* in, int bits, uint64_t eights, uint8_t* codes);
 
-/// Packs codes of one to seven bits eight by eight, as many of `eights` as it can without writing behind their
-/// bytes, and returns how many that are. Precondition: may_use(Isa::kAvx2).
+/// Packs codes of one to seven bits eight by eight, as many of `eights` as it can without writing behind
+/// their bytes, and returns how many that are. Precondition: may_use(Isa::kAvx2).
 uint64_t pack_eights_avx2(const uint8_t* codes, int bits, uint64_t eights, uint8_t* out);
 
 }  // namespace crumb

@@ -54,8 +54,8 @@ struct RowSums {
 };
 
 /// How the scales of blocks follow from their largest magnitudes where there is no zero point
-/// (quant/search/scale_search.h): the ideal is most / largest / tensor_scale, or 2^(floor(log2 most) - emax); it
-/// is rounded to the format, and what multiplies codes is the stored scale * multiplier * tensor_scale.
+/// (quant/search/scale_search.h): the ideal is most / largest / tensor_scale, or 2^(floor(log2 most) - emax).
+/// It is rounded to the format; what multiplies codes is the stored scale * multiplier * tensor_scale.
 struct ScaleRule {
   ScaleFormat format = ScaleFormat::kF32;
   bool power_of_two = false;
@@ -94,8 +94,8 @@ struct Loops {
   bool (*scaled_ideals)(const ScaleRule& rule, float ideal, const float* factors, size_t n,
                         uint32_t* patterns, float* scales);
 
-  /// Calls encode with zero point 0 for each block of `block` values and its scale; a block whose scale is not
-  /// above 0 gets codes of `zero`.
+  /// Calls encode with zero point 0 for each block of `block` values and its scale; a block whose scale is
+  /// not above 0 gets codes of `zero`.
   void (*encode_blocks)(const CodeGrid& grid, const float* x, size_t n, size_t block, const float* scales,
                         uint64_t index, uint8_t zero, uint8_t* codes);
 

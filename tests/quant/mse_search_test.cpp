@@ -37,7 +37,7 @@ const std::vector<std::string>& mse_specs() {
   return specs;
 }
 
-/// As weights are; with one that is far larger; on a grid, so that errors tie; of any exponent; few and many zeros.
+/// As weights are; with one that is far larger; on a grid, so that errors tie; of any exponent; with zeros.
 std::vector<float> drawn_block(size_t n, std::mt19937& engine) {
   std::normal_distribution<float> normal;
   const float size = std::ldexp(1.0F, static_cast<int>(engine() % 12) - 8);
