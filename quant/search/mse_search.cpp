@@ -147,7 +147,7 @@ void ScaleSearch::find_candidates(const Extent& extent, float most, float unit, 
   const Candidates::Numbers& least = bounds > 0 ? errors[0] : kZeros;
   uint32_t previous = 0;
   for (size_t i = 0; i < kMseCandidates; ++i) {
-    // Without a branch: whether patterns repeat is hard to foretell.
+    // Without a branch: whether patterns repeat is hard to predict.
     const bool keeps = i == 0 || (patterns[i] != previous && scales[i] > 0);
     found.steps[found.count] = i;
     found.scales[found.count] = scales[i];

@@ -44,11 +44,12 @@ CRUMB_INLINE __m512i codes_of(const std::uint8_t* tile) {
     if constexpr (kRest > 0) {
       constexpr int kSecond = kRest >= 2 ? 2 : 1;
       const std::uint8_t* const behind = tile + kFirst * kLine;
-      codes = _mm512_ternarylogic_epi32(codes, field<kSecond, G, kFirst>(behind), mask_of(kSecond, kFirst),
-                                        0xF8);  // a | (b & c)
-      if constexpr (kRest > kSecond)
-        codes = _mm512_ternarylogic_epi32(codes, field<1, G, kFirst + kSecond>(behind + kSecond * kLine),
-                                          mask_of(1, kFirst + kSecond), 0xF8);
+      const __m512i second = field<kSecond, G, kFirst>(behind);
+      codes = _mm512_ternarylogic_epi32(codes, second, mask_of(kSecond, kFirst), 0xF8);  // a | (b & c)
+      if constexpr (kRest > kSecond) {
+        const __m512i third = field<1, G, kFirst + kSecond>(behind + kSecond * kLine);
+        codes = _mm512_ternarylogic_epi32(codes, third, mask_of(1, kFirst + kSecond), 0xF8);
+      }
     }
     return codes;
   }

@@ -84,7 +84,7 @@ SpreadImage::SpreadImage(const Windows& windows, std::size_t channels)
     for (std::int64_t k = 0; k < windows.kernel[i]; ++k)
       taken.push_back(k * windows.dilations[i] % windows.strides[i]);
     std::ranges::sort(taken);
-    taken.erase(std::ranges::unique(taken).begin(), taken.end());
+    taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
     phases *= taken.size();
     spread_.push_back(windows.output[i] +
                       (windows.kernel[i] - 1) * windows.dilations[i] / windows.strides[i]);
