@@ -35,7 +35,8 @@ template <int Bits, int P>
 CRUMB_INLINE __m256i plane(__m256i bytes, __m256i table) {
   if constexpr (Bits == 8) return _mm256_xor_si256(bytes, table);
   const __m256i shifted = P == 0 ? bytes : _mm256_srli_epi32(bytes, Bits * P);
-  return _mm256_shuffle_epi8(table, _mm256_and_si256(shifted, _mm256_set1_epi8((1 << Bits) - 1)));
+  return _mm256_shuffle_epi8(table,
+                             _mm256_and_si256(shifted, _mm256_set1_epi8(static_cast<char>((1 << Bits) - 1))));
 }
 
 CRUMB_INLINE __m256i pairs_to_sums(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }

@@ -26,7 +26,8 @@ template <int Bits, int P>
 CRUMB_INLINE __m512i plane(__m512i bytes, __m512i table) {
   if constexpr (Bits == 8) return _mm512_xor_si512(bytes, table);
   const __m512i shifted = P == 0 ? bytes : _mm512_maskz_srli_epi32(kAll, bytes, Bits * P);
-  return _mm512_shuffle_epi8(table, _mm512_and_si512(shifted, _mm512_set1_epi8((1 << Bits) - 1)));
+  return _mm512_shuffle_epi8(table,
+                             _mm512_and_si512(shifted, _mm512_set1_epi8(static_cast<char>((1 << Bits) - 1))));
 }
 
 template <int Bits, std::size_t M, int P = 0>

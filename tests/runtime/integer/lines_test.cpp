@@ -142,7 +142,7 @@ TEST_CASE("lines of any ascending thresholds add up to them, or there are none")
     for (std::int32_t& t : thresholds)
       t = static_cast<std::int32_t>(engine() % static_cast<unsigned>(2 * spread)) - spread;
     std::ranges::sort(thresholds);
-    for (std::size_t i = engine() % 3; i < thresholds.size() && i < 3; ++i) thresholds[2 - i] = kAlways;
+    std::fill_n(thresholds.begin(), std::min<std::size_t>(thresholds.size(), 3 - engine() % 3), kAlways);
     std::ranges::sort(thresholds);
     if (engine() % 2 == 0) thresholds.resize(thresholds.size() + engine() % 4, kNever);
     const std::vector<Line> lines = lines_of(thresholds);
