@@ -12,8 +12,8 @@ enum class Isa : std::uint8_t {
   kVnni,      ///< AVX-512 VNNI in addition: products of bytes that are added up four at a time
 };
 
-/// Whether the processor has the instruction set and $CRUMB_ISA allows it: "portable", "avx2", "avx512" or "vnni"
-/// is the most that kernels may use (LibTorch has variables of its own: ATEN_CPU_CAPABILITY,
+/// Whether the processor has the instruction set and $CRUMB_ISA allows it: "portable", "avx2", "avx512" or
+/// "vnni" is the most that kernels may use (LibTorch has variables of its own: ATEN_CPU_CAPABILITY,
 /// ONEDNN_MAX_CPU_ISA). The variable is read once. Throws Error where it has another value.
 bool may_use(Isa isa);
 

@@ -46,8 +46,8 @@ std::string milliseconds(double seconds);
 /// `other` over `ours`: how many times as fast ours is; "-" where the other was not timed.
 std::string times_as_fast(const Timing& other, const Timing& ours, int digits);
 
-/// Every thread of this process, those to come and child processes too, on the first `cpus` of the processors that it
-/// was started on.
+/// Every thread of this process, those to come and child processes too, on the first `cpus` of the processors
+/// that it was started on.
 void pin_to(int cpus);
 
 /// Normally distributed, standard deviation 0.02, the same at every call.

@@ -1,8 +1,9 @@
-// crumb-bench graph: executing graphs, against qonnx's executor, onnxruntime (float graphs as they are, quantized ones
-// as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads, all on the same
-// processors; of onnxruntime's time, what its call from Python takes is left out. crumb-bench runtime: the same of the
-// runtime, against Crumb's engine on LibTorch as well; with --made of networks that bench/make_networks.py makes, against
-// their floats on onnxruntime, too, and small ones against qonnx.
+// crumb-bench graph: executing graphs, against qonnx's executor, onnxruntime (float graphs as they are,
+// quantized ones as QCDQ) and the same network written with LibTorch's operators, in turns, with as many
+// threads, all on the same processors; of onnxruntime's time, what its call from Python takes is left out.
+// crumb-bench runtime: the same of the runtime, against Crumb's engine on LibTorch as well; with --made of
+// networks that bench/make_networks.py makes, against their floats on onnxruntime, too, and small ones
+// against qonnx.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,5 +1,6 @@
-// What crumb compare reads of a file: the tensors of a checkpoint or a packed file, or of an ONNX network with
-// packed weights (onnxruntime's MatMulNBits and GatherBlockQuantized) its constants, as its nodes take them.
+// What crumb compare reads of a file: the tensors of a checkpoint or a packed file, or of an ONNX network
+// with packed weights (onnxruntime's MatMulNBits and GatherBlockQuantized) its constants, as its nodes take
+// them.
 #pragma once
 
 #include <filesystem>

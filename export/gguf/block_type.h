@@ -9,9 +9,9 @@
 //   levels -1 to 1, groups of 256 n                  TQ2_0
 //   levels -1 to 2, groups of 64 n                   Q2_0
 //   levels in [-8, 7], [-16, 15], [-128, 127]        Q4_0, Q5_0, Q8_0
-// A level is what multiplies the scale: (value of the code - zero point) * 2^k. Where only the negative levels
-// fit (-2 to 1 of int2:range=full, in Q2_0), they are stored under the negative scale: the same values. Of
-// several types the smallest is taken. Scales must be float16 numbers (MXFP4 and NVFP4 aside).
+// A level is what multiplies the scale: (value of the code - zero point) * 2^k. Where only the negative
+// levels fit (-2 to 1 of int2:range=full, in Q2_0), they are stored under the negative scale: the same
+// values. Of several types the smallest is taken. Scales must be float16 numbers (MXFP4 and NVFP4 aside).
 #pragma once
 
 #include <array>

@@ -22,8 +22,8 @@ void unpack_codes(const uint8_t* in, int bits, uint64_t first, std::span<uint8_t
 void pack_codes_ref(std::span<const uint8_t> codes, int bits, uint8_t* out);
 void unpack_codes_ref(const uint8_t* in, int bits, uint64_t first, std::span<uint8_t> codes);
 
-/// Unpacks codes of one to seven bits eight by eight, as many of `eights` as it can without reading behind their
-/// bytes, and returns how many that are. Precondition: may_use(Isa::kAvx2).
+/// Unpacks codes of one to seven bits eight by eight, as many of `eights` as it can without reading behind
+/// their bytes, and returns how many that are. Precondition: may_use(Isa::kAvx2).
 uint64_t unpack_eights_avx2(const uint8_t* in, int bits, uint64_t eights, uint8_t* codes);
 
 /// Packs codes of one to seven bits eight by eight, as many of `eights` as it can without writing behind

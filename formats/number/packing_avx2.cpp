@@ -1,8 +1,8 @@
 // pack_codes() and unpack_codes() with AVX2: 32 codes at a time. Packing joins neighbours: codes to pairs and
-// pairs to fours by products with powers of two, fours to eights by a shift; a shuffle drops the bytes between
-// the eights. Unpacking: a code is in two neighbouring bytes, which a shuffle brings to the 16 bits of the code;
-// a product moves its field to their top, a shift to their bottom. The instruction set is named function by
-// function, so that nothing inline of the standard library is compiled for it.
+// pairs to fours by products with powers of two, fours to eights by a shift; a shuffle drops the bytes
+// between the eights. Unpacking: a code is in two neighbouring bytes, which a shuffle brings to the 16 bits
+// of the code; a product moves its field to their top, a shift to their bottom. The instruction set is named
+// function by function, so that nothing inline of the standard library is compiled for it.
 #include "formats/number/packing.h"
 
 #if defined(__x86_64__)

@@ -125,7 +125,7 @@ void CodedMatrix::multiply_tiles(const Products& products, std::size_t first, in
       Products some = products;
       some.columns = std::min<std::size_t>(kTileRows, products.columns - n);
       some.y += n * products.y_column;
-      scales_of_tile(view, decoder_, first + n, some.columns, scales, has_zeros ? zeros : nullptr);
+      scales_of_tile(layout, decoder_, first + n, some.columns, scales, has_zeros ? zeros : nullptr);
       part.codes = codes + layout.tile_row(first + n) * layout.row_bytes;
       few_at_a_time(some, [&](const Products& few) { exact::multiply_tiles(few, part); });
     }

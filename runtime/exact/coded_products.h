@@ -21,8 +21,8 @@ struct ByteValues {
   /// Of kSigned and kUnsigned: values[code] is the code, as the type has it, plus the offset.
   float offset = 0;
   /// Of kFloat: the highest bit is the sign, and a magnitude m below `tabled` is, with b bits of mantissa,
-  /// m * least where m < 2^b, else the float32 whose bits are (m << (23 - b)) + exponent. Others (infinities, NaN)
-  /// are in the table alone.
+  /// m * least where m < 2^b, else the float32 whose bits are (m << (23 - b)) + exponent. Others (infinities,
+  /// NaN) are in the table alone.
   int mantissa = 0;
   float least = 0;
   std::int32_t exponent = 0, tabled = 128;

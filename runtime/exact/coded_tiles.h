@@ -17,8 +17,8 @@ struct CodedTiles {
   int bits = 0;
   const float* values = nullptr;  ///< by code, 2^bits of them
   ByteValues bytes = {};          ///< byte_values(values), of eight bits
-  std::size_t block =
-      0;  ///< terms that share a scale: a multiple of 32, at least `terms`, or, of four bits without zeros, 16
+  /// Terms that share a scale: a multiple of 32, at least `terms`, or, of four bits without zeros, 16.
+  std::size_t block = 0;
   const float* scales = nullptr;  ///< [rows of tiles, blocks in a row, 16]
   const float* zeros = nullptr;   ///< the same; null where all are 0
   bool adds_zeros = false;        ///< they are minima

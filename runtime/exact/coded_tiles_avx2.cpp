@@ -48,35 +48,7 @@ struct Narrow {
   }
 };
 
-/// Floats of eight bits by their fields (ByteValues).
-struct FloatBytes {
-  const float* table;
-  __m128i up;
-  __m256 least;
-  __m256i exponent, normal, last;
-
-  CRUMB_INLINE FloatBytes(const ByteValues& bytes, const float* values)
-      : table(values),
-        up(_mm_cvtsi32_si128(23 - bytes.mantissa)),
-        least(_mm256_set1_ps(bytes.least)),
-        exponent(_mm256_set1_epi32(bytes.exponent)),
-        normal(_mm256_set1_epi32(1 << bytes.mantissa)),
-        last(_mm256_set1_epi32(bytes.tabled - 1)) {}
-  CRUMB_INLINE __m256 of(__m256i code) const {
-    const __m256i magnitude = _mm256_and_si256(code, _mm256_set1_epi32(0x7F));
-    const __m256 usual = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_sll_epi32(magnitude, up), exponent));
-    const __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), least);
-    const __m256 size =
-        _mm256_blendv_ps(usual, small, _mm256_castsi256_ps(_mm256_cmpgt_epi32(normal, magnitude)));
-    const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(code, 24),
-                                          _mm256_set1_epi32(static_cast<std::int32_t>(0x80000000U)));
-    __m256 value = _mm256_or_ps(size, _mm256_castsi256_ps(sign));
-    const __m256 others = _mm256_castsi256_ps(_mm256_cmpgt_epi32(magnitude, last));
-    if (__builtin_expect(_mm256_movemask_ps(others) != 0, 0))
-      value = _mm256_mask_i32gather_ps(value, table, code, others, 4);
-    return value;
-  }
-};
+#include "runtime/exact/float_bytes_avx2.inc"
 
 using ByteKind = ByteValues::Kind;
 

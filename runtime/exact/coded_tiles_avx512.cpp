@@ -63,34 +63,7 @@ struct Narrow {
   static constexpr std::size_t kTile = kLine * Bits;
 };
 
-/// Floats of eight bits by their fields (ByteValues).
-struct FloatBytes {
-  const float* table;
-  __m128i up;
-  __m512 least;
-  __m512i exponent, normal, tabled;
-
-  CRUMB_INLINE FloatBytes(const ByteValues& bytes, const float* values)
-      : table(values),
-        up(_mm_cvtsi32_si128(23 - bytes.mantissa)),
-        least(_mm512_set1_ps(bytes.least)),
-        exponent(_mm512_set1_epi32(bytes.exponent)),
-        normal(_mm512_set1_epi32(1 << bytes.mantissa)),
-        tabled(_mm512_set1_epi32(bytes.tabled)) {}
-  CRUMB_INLINE __m512 of(__m512i code) const {
-    const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi32(0x7F));
-    const __m512i bits = _mm512_add_epi32(_mm512_maskz_sll_epi32(kAll, magnitude, up), exponent);
-    const __m512 small = _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(kAll, magnitude), least);
-    const __m512i size =
-        _mm512_mask_mov_epi32(bits, _mm512_cmplt_epi32_mask(magnitude, normal), _mm512_castps_si512(small));
-    const __m512i sign = _mm512_maskz_slli_epi32(kAll, code, 24);
-    __m512 value = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
-        size, sign, _mm512_set1_epi32(static_cast<std::int32_t>(0x80000000U)), 0xF8));  // a | (b & c)
-    const __mmask16 others = _mm512_cmpge_epi32_mask(magnitude, tabled);
-    if (__builtin_expect(others != 0, 0)) value = _mm512_mask_i32gather_ps(value, others, code, table, 4);
-    return value;
-  }
-};
+#include "runtime/exact/float_bytes_avx512.inc"
 
 using ByteKind = ByteValues::Kind;
 
@@ -113,8 +86,8 @@ struct Bytes {
   static constexpr std::size_t kTile = kLine * 8;
 };
 
-/// What zero points do: values less `less`, times the scale, plus `more` where mask says so. One of the two is 0,
-/// so that both kinds are one kernel.
+/// What zero points do: values less `less`, times the scale, plus `more` where mask says so. One of the two
+/// is 0, so that both kinds are one kernel.
 struct Zeros {
   __m512 less, more;
   __mmask16 adds;
@@ -134,8 +107,8 @@ CRUMB_INLINE __m512 scaled(__m512 values, __m512 scale, const Zeros& zeros) {
   return _mm512_mask_add_ps(product, zeros.adds, product, zeros.more);
 }
 
-/// Partial sums [first, first + Sums) of sixteen outputs, over all terms, to made[m][first + i], for M rows of
-/// x. kHalves: blocks are half tiles; else whole ones.
+/// Partial sums [first, first + Sums) of sixteen outputs, over all terms, to made[m][first + i], for M rows
+/// of x. kHalves: blocks are half tiles; else whole ones.
 template <class Codes, bool kHasZeros, std::size_t M, std::size_t Sums, bool kHalves>
 CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
                                std::size_t first, float (*made)[kPartialSums][kRows]) {

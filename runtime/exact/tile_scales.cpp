@@ -23,9 +23,8 @@ void side_by_side(const EncodedLayout& layout, std::uint64_t first, std::size_t 
 
 }  // namespace
 
-void scales_of_tile(const QuantizedView& view, const RowDecoder& decoder, std::uint64_t first,
+void scales_of_tile(const EncodedLayout& layout, const RowDecoder& decoder, std::uint64_t first,
                     std::size_t rows, float* scales, float* zeros) {
-  const EncodedLayout& layout = view.layout;
   const std::size_t count = layout.blocks_per_row * kTileRows;
   if (layout.slots_in_tiles && rows == kTileRows) {
     const std::uint64_t slot = layout.slot(layout.first_block(first));

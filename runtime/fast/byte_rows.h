@@ -26,11 +26,13 @@ struct ByteRows {
   const std::int32_t* sums_of(std::size_t r) const { return sums.data() + r * blocks; }
 
   /// Makes it of products.x, on up to `threads` threads. Returns false where bytes cannot say a row: it holds
-  /// infinities or NaN, or its largest magnitude is below 2^-100 but not zero; what is made is of no use then.
+  /// infinities or NaN, or its largest magnitude is below 2^-100 but not zero; what is made is of no use
+  /// then.
   bool make(const exact::Products& products, std::size_t terms_of_block, int threads);
 };
 
-/// One row of x: its largest magnitude as the bits of a float, NaN and infinity being those from 0x7F800000 on.
+/// One row of x: its largest magnitude as the bits of a float, NaN and infinity being those from 0x7F800000
+/// on.
 std::uint32_t largest_bits(const float* x, std::size_t count);
 /// q[k] = x[k] * inverse, rounded to float32 and then to the nearest integer, ties to even. Precondition: the
 /// integers are from -128 to 127.

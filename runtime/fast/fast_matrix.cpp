@@ -29,7 +29,7 @@ void scale_by(float unit, std::span<float> scales) {
   for (float& scale : scales) scale *= unit;
 }
 
-/// Widths whose codes are multiplied as they lie.
+/// Widths whose codes are multiplied packed as they are.
 bool is_packed_width(int bits) { return bits == 1 || bits == 2 || bits == 4 || bits == 8; }
 
 }  // namespace
@@ -96,7 +96,7 @@ TileBlocks FastMatrix::blocks_of(std::size_t first, std::size_t rows, Sixteen& m
   const std::size_t count = tensor_->layout.blocks_per_row * kTileRows;
   memory.scales.resize(count);
   if (has_zeros_) memory.zeros.resize(count);
-  exact::scales_of_tile(tensor_->unchecked_view(), decoder_, first, rows, memory.scales.data(),
+  exact::scales_of_tile(tensor_->layout, decoder_, first, rows, memory.scales.data(),
                         has_zeros_ ? memory.zeros.data() : nullptr);
   scale_by(levels_.unit, memory.scales);
   TileBlocks made{.block = block(), .scales = memory.scales.data(), .least = levels_.least};
@@ -241,15 +241,17 @@ PackedRows FastMatrix::packed_rows(std::size_t first, std::size_t count, Rows& m
   return made;
 }
 
-/// Subtracts what zero points make of the sums of q.
-void FastMatrix::take_off_zeros(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const {
+/// Adds what the least level less the zero points makes of the sums of q; together, so that no sum passes 32
+/// bits.
+void FastMatrix::add_origins(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const {
   memory.zeros.resize(x.blocks);
   for (std::size_t i = 0; i < count; ++i) {
     decoder_.zero_points(tensor_->layout.first_block(first + i), memory.zeros);
     for (std::size_t r = 0; r < x.rows; ++r) {
       std::int32_t* const sums = memory.sums.data() + (r * kTogether + i) * x.blocks;
       for (std::size_t b = 0; b < x.blocks; ++b)
-        sums[b] -= static_cast<std::int32_t>(memory.zeros[b] / levels_.unit) * x.sums_of(r)[b];
+        sums[b] +=
+            (levels_.least - static_cast<std::int32_t>(memory.zeros[b] / levels_.unit)) * x.sums_of(r)[b];
     }
   }
 }
@@ -260,7 +262,7 @@ void FastMatrix::multiply_rows(const exact::Products& p, const ByteRows& x, int 
   const std::size_t written = planes.chunks() * kChunkLanes;  // lanes of a row
   const std::size_t each = blocks == 1 ? written : x.block / planes.terms_of_lane(), wanted = blocks * each;
   std::vector<std::int32_t> starts(x.sums);
-  for (std::int32_t& start : starts) start *= levels_.least;
+  for (std::int32_t& start : starts) start *= has_zeros_ ? 0 : levels_.least;  // add_origins() has them
   const std::size_t at_once = std::clamp<std::size_t>(kFewLanes / (wanted * p.rows), 1, kTogether);
   const std::size_t of_x = at_once * wanted + kChunkLanes + written;  // the last chunk of a row may be longer
   const std::size_t work = (p.rows + 1) * std::max<std::size_t>(p.terms, 1);
@@ -283,7 +285,7 @@ void FastMatrix::multiply_rows(const exact::Products& p, const ByteRows& x, int 
           add_lanes(lanes, some * wanted, each, memory.sums.data() + (r * kTogether + i) * blocks);
         }
       }
-      if (has_zeros_) take_off_zeros(n, count, x, memory);
+      if (has_zeros_) add_origins(n, count, x, memory);
       scales_of_rows(n, count, memory.scales.data());
       for (std::size_t r = 0; r < p.rows; ++r) {
         float made[kTogether];

@@ -50,7 +50,7 @@ class FastMatrix {
   void decode(std::size_t first, std::size_t rows, std::size_t begin, std::size_t end, Sixteen& memory) const;
   bool takes_rows() const;
   PackedRows packed_rows(std::size_t first, std::size_t count, Rows& memory) const;
-  void take_off_zeros(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const;
+  void add_origins(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const;
   std::size_t block() const;
   /// Columns of weights that are decoded together: whole blocks, and whole tiles.
   std::size_t part() const;

@@ -15,8 +15,11 @@ PlaneRows PlaneRows::of(const ByteRows& x, int bits) {
     const std::int8_t* const from = x.row(r);
     std::int8_t* const to = made.q.data() + r * made.stride;
     for (std::size_t chunk = 0; chunk < x.terms; chunk += terms) {
-      for (std::size_t k = chunk; k < std::min(x.terms, chunk + terms); ++k)
-        to[chunk + (k - chunk) % planes * kChunkBytes + (k - chunk) / planes] = from[k];
+      const std::size_t count = std::min(terms, x.terms - chunk);
+      for (std::size_t p = 0; p < planes; ++p) {
+        std::int8_t* const plane = to + chunk + p * kChunkBytes;
+        for (std::size_t i = 0, k = p; k < count; ++i, k += planes) plane[i] = from[chunk + k];
+      }
     }
   }
   return made;

@@ -1,10 +1,10 @@
-// Sums of bytes of activations times levels of weights (level_codes.h), of weights in rows: codes are packed one
-// behind the other, from the least significant bit of a byte on. This is for few rows of x, because it needs no
-// transposed weights.
+// Sums of bytes of activations times levels of weights (level_codes.h), of weights in rows: codes are packed
+// one behind the other, from the least significant bit of a byte on. This is for few rows of x, because it
+// needs no transposed weights.
 //
-// Packed bytes are taken as they lie: of 64 bytes, plane p is what the codes in bits [p * bits, (p + 1) * bits) of
-// each byte make; activations are brought into the same order once. An instruction adds up four bytes, so a sum,
-// here a lane, has 32 / bits neighbouring terms.
+// Packed bytes are not unpacked first: of 64 bytes, plane p is what the codes in bits [p * bits, (p + 1) *
+// bits) of each byte make; activations are brought into the same order once. An instruction adds up four
+// bytes, so a sum, here a lane, has 32 / bits neighbouring terms.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,8 @@ struct PackedRows {
   std::int32_t widest = 0;             ///< no byte `above` is greater
 };
 
-/// Where sums of lanes go: of row r of x and row n of the weights, lane i to at[r * x_stride + n * row_stride + i].
+/// Where sums of lanes go: of row r of x and row n of the weights, lane i to at[r * x_stride + n * row_stride
+/// + i].
 struct Lanes {
   std::int32_t* at = nullptr;
   std::size_t x_stride = 0, row_stride = 0;
@@ -50,16 +51,16 @@ struct Lanes {
 /// Rows of activations that lane_sums() takes together.
 inline constexpr std::size_t kPlaneRows = 4;
 
-/// The sums of q * above over the terms of each lane, for 16 lanes of each chunk. Rows of weights are done in their
-/// order, so that where row_stride is less than the lanes of a row, the next row's stay. Preconditions: x.rows <=
-/// kPlaneRows; codes of eight bits are bytes `above` or have levels->flip.
+/// The sums of q * above over the terms of each lane, for 16 lanes of each chunk. Rows of weights are done in
+/// their order, so that where row_stride is less than the lanes of a row, the next row's stay. Preconditions:
+/// x.rows <= kPlaneRows; codes of eight bits are bytes `above` or have levels->flip.
 void lane_sums(const PlaneRows& x, const PackedRows& w, const Lanes& lanes);
 
 /// sums[b] = the sum of lanes [b * each, (b + 1) * each), for b < count / each. It overwrites lanes.
 void add_lanes(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums);
 
-/// For each row [0, rows) of sums and scales [rows, count]: the sum of float(sums[b] + starts[b]) * scales[b] in the
-/// order of b, rounded to float32 at each step.
+/// For each row [0, rows) of sums and scales [rows, count]: the sum of float(sums[b] + starts[b]) * scales[b]
+/// in the order of b, rounded to float32 at each step.
 void weighted_sums(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
                    std::size_t rows, std::size_t count, float* made);
 

@@ -1,9 +1,9 @@
 // row_sums.h with AVX2.
 //
-// vpmaddubsw adds two products in 16 bits, where products of a few planes are added as long as they fit. Of bytes
-// too wide for that 128 is subtracted: magnitudes and q with their signs make at most 2 * 128 * 127 = 32,512, and
-// 128 times the sum of q is added behind. The instruction set is named function by function, so that nothing inline
-// of the standard library is compiled for it.
+// vpmaddubsw adds two products in 16 bits, where products of a few planes are added as long as they fit. Of
+// bytes too wide for that 128 is subtracted: magnitudes and q with their signs make at most 2 * 128 * 127 =
+// 32,512, and 128 times the sum of q is added behind. The instruction set is named function by function, so
+// that nothing inline of the standard library is compiled for it.
 #include "runtime/fast/row_sums.h"
 
 #if defined(__x86_64__)

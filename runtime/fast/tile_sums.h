@@ -2,9 +2,9 @@
 // of terms, and what the scales of the blocks make of them.
 //
 // Weights come as bytes without a sign, `above` of level_codes.h, so that one instruction takes four terms of
-// each row (vpdpbusd, or vpmaddubsw): with Q the sum of a block's q, the sum of q * level is that of q * above,
-// plus Q * least. Integers are exact, so their order is free. Floats have one order, block after block: made +=
-// float(sum) * scale, both rounded to float32.
+// each row (vpdpbusd, or vpmaddubsw): with Q the sum of a block's q, the sum of q * level is that of q *
+// above, plus Q * least. Integers are exact, so their order is free. Floats have one order, block after
+// block: made += float(sum) * scale, both rounded to float32.
 #pragma once
 
 #include <cstddef>
@@ -64,12 +64,12 @@ inline bool are_halves(const ByteTerms& x, const TileBlocks& w) {
 /// Rows of activations for which sum_tiles() is faster than decoding tiles to panels.
 inline constexpr std::size_t kFewByteRows = 4;
 
-/// Whether sum_tiles() takes them: blocks are multiples of 32 terms, of four bits 16, or one block is a row, and
-/// the codes have no table of more than 64 levels.
+/// Whether sum_tiles() takes them: blocks are multiples of 32 terms, of four bits 16, or one block is a row,
+/// and the codes have no table of more than 64 levels.
 bool takes_tiles(const LevelCodes& levels, std::size_t block, std::size_t terms);
 
-/// made[r * 16 + i], of row i of the weights, is what its blocks make. Preconditions: takes_tiles; 1 <= x.rows
-/// <= kFewByteRows; a block has at most 65,536 terms.
+/// made[r * 16 + i], of row i of the weights, is what its blocks make. Preconditions: takes_tiles; 1 <=
+/// x.rows <= kFewByteRows; a block has at most 65,536 terms.
 void sum_tiles(const ByteTerms& x, const LevelTiles& w, float* made);
 
 /// Adds to made[r * made_stride + i] what the blocks make, of as many terms as x has: so a row can be taken

@@ -1,8 +1,8 @@
 // tile_sums.h with AVX2: eight rows of weights in a register.
 //
 // vpmaddubsw adds two products of bytes in 16 bits, and more of them are added there as long as they are
-// proven to fit: with bytes up to `widest`, a register holds 32767 / (2 * 127 * widest) vectors. Of wider bytes
-// 128 is subtracted; magnitudes and q with their signs make at most 2 * 128 * 127 = 32,512. The
+// proven to fit: with bytes up to `widest`, a register holds 32767 / (2 * 127 * widest) vectors. Of wider
+// bytes 128 is subtracted; magnitudes and q with their signs make at most 2 * 128 * 127 = 32,512. The
 // instruction set is named function by function, so that nothing inline of the standard library is compiled
 // for it.
 #include "runtime/fast/tile_sums.h"
@@ -27,8 +27,8 @@ constexpr std::size_t span_of(std::int32_t widest) {
   return widest == 0 ? 64 : static_cast<std::size_t>(32767 / (2 * 127 * widest));
 }
 
-/// Vector G of half a tile's field of Width bits that begins at `lines`, its bits from bit To of each byte on;
-/// other bits are anything.
+/// Vector G of half a tile's field of Width bits that begins at `lines`, its bits from bit To of each byte
+/// on; other bits are anything.
 template <int Width, std::size_t G, int To>
 CRUMB_INLINE __m256i field(const std::uint8_t* lines) {
   constexpr std::size_t kPlanes = 8 / Width;

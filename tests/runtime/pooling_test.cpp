@@ -1,5 +1,5 @@
-// Pools of maxima over two axes, whose loops are their own: of bytes against those of the same numbers as floats, of floats
-// against those of three axes, which take one window after the other.
+// Pools of maxima over two axes, whose loops are their own: of bytes against those of the same numbers as
+// floats, of floats against those of three axes, which take one window after the other.
 #include <doctest/doctest.h>
 
 #include <algorithm>

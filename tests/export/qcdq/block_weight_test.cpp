@@ -1,5 +1,5 @@
-// Constants of every spec as MatMulNBits takes them: what has a form has exactly the same values in it, by the operator's
-// definition; what has none is refused with a spec that has one.
+// Constants of every spec as MatMulNBits takes them: what has a form has exactly the same values in it, by
+// the operator's definition; what has none is refused with a spec that has one.
 #include "export/qcdq/block_weight.h"
 
 #include <doctest/doctest.h>

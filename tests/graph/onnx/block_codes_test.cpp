@@ -1,5 +1,5 @@
-// Codes as onnxruntime's MatMulNBits has them: the tensor that is made of them has exactly the values of the operator's
-// definition, in the plainest spec that has them.
+// Codes as onnxruntime's MatMulNBits has them: the tensor that is made of them has exactly the values of the
+// operator's definition, in the plainest spec that has them.
 #include "graph/onnx/block_codes.h"
 
 #include <doctest/doctest.h>

@@ -22,7 +22,8 @@ std::shared_ptr<const QuantizedTensor> quantized(const std::string& spec, std::s
   return std::make_shared<const QuantizedTensor>(in_layout(rows.view(), rows.spec, codes, 1));
 }
 
-/// By the definition, on integers: what the codes stand for, less zero points, over the unit that makes them whole.
+/// By the definition, on integers: what the codes stand for, less zero points, over the unit that makes them
+/// whole.
 float one_by_definition(const RowDecoder& decoder, const QuantizedTensor& w, std::size_t row, const float* x,
                         float unit) {
   const std::size_t cols = decoder.cols();
@@ -138,25 +139,32 @@ TEST_CASE(
 
 TEST_CASE("fast products: extremes of both sides do not pass 32 bits") {
   for (const std::size_t terms : {std::size_t{1000}, std::size_t{65536}}) {
-    const std::vector<float> w(3 * terms, -1.0F), x(terms, 1.0F);
-    for (const char* spec : {"int8:channel:range=full", "uint7:channel:zero=int", "uint8:channel:zero=int"}) {
-      const std::uint64_t shape[] = {3, terms};
-      const auto tensor =
-          std::make_shared<const QuantizedTensor>(quantize(QuantSpec::parse(spec), w, shape, {.threads = 1}));
-      const auto matrix = FastMatrix::of(tensor);
-      REQUIRE(matrix != nullptr);
-      std::vector<float> y(3), values(3 * terms);
-      REQUIRE(matrix->multiply({.rows = 1,
-                                .columns = 3,
-                                .terms = terms,
-                                .x = x.data(),
-                                .x_stride = terms,
-                                .y = y.data(),
-                                .y_row = 3},
-                               1));
-      dequantize(tensor->view(), values, 1);
-      for (const float sum : y)
-        CHECK(sum == doctest::Approx(values[0] * static_cast<double>(terms)).epsilon(1e-5));
+    const std::vector<float> x(terms, 1.0F);
+    for (const char* spec : {"int8:channel:range=full", "uint7:channel:zero=int", "uint8:channel:zero=int",
+                             "int8:channel:zero=int"}) {
+      for (const float weight : {-1.0F, 1.0F}) {
+        const std::vector<float> w(3 * terms, weight);
+        const std::uint64_t shape[] = {3, terms};
+        const QuantizedTensor rows = quantize(QuantSpec::parse(spec), w, shape, {.threads = 1});
+        for (const CodeLayout codes : {CodeLayout::kRows, CodeLayout::kTiles}) {
+          const auto tensor =
+              std::make_shared<const QuantizedTensor>(in_layout(rows.view(), rows.spec, codes, 1));
+          const auto matrix = FastMatrix::of(tensor);
+          REQUIRE(matrix != nullptr);
+          std::vector<float> y(3), values(3 * terms);
+          REQUIRE(matrix->multiply({.rows = 1,
+                                    .columns = 3,
+                                    .terms = terms,
+                                    .x = x.data(),
+                                    .x_stride = terms,
+                                    .y = y.data(),
+                                    .y_row = 3},
+                                   1));
+          dequantize(tensor->view(), values, 1);
+          for (const float sum : y)
+            CHECK(sum == doctest::Approx(values[0] * static_cast<double>(terms)).epsilon(1e-5));
+        }
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
-// Lines of thresholds: where there is one, it gives the number of thresholds for every sum; and there is one behind affine
-// chains.
+// Lines of thresholds: where there is one, it gives the number of thresholds for every sum; and there is one
+// behind affine chains.
 #include "runtime/integer/lines.h"
 
 #include <doctest/doctest.h>

@@ -70,7 +70,8 @@ struct Drawn {
   std::vector<std::int64_t> shape;
   std::int64_t most_outputs = 5;
 
-  /// Large ones have panels of several rows, of parts of rows, of several samples, and channels of several blocks.
+  /// Large ones have panels of several rows, of parts of rows, of several samples, and channels of several
+  /// blocks.
   explicit Drawn(Draws& draw, bool large = false) {
     builder.graph.opsets[""] = 17;
     const auto axes = static_cast<std::size_t>(draw.from(0, large ? 2 : 3));
