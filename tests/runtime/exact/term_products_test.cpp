@@ -13,19 +13,14 @@
 
 #include "base/processor.h"
 #include "runtime/exact/products.h"
+#include "tests/support/number_bits.h"
 
 using crumb::runtime::exact::dot_ref;
 using crumb::runtime::exact::place_of_term;
 using crumb::runtime::exact::TermProducts;
+using crumb::testing::number_bits;
 
 namespace {
-
-std::vector<std::uint32_t> number_bits(const std::vector<float>& values) {
-  std::vector<std::uint32_t> bits;
-  for (const float v : values)  // of what is no number, its being none
-    bits.push_back(std::isnan(v) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(v));
-  return bits;
-}
 
 /// Operands in memory of their own size, so that a read or write beyond it is seen, with numbers of all
 /// sizes, zeros of both signs, products below the least number, and rarely infinities.

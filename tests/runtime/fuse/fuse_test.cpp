@@ -10,6 +10,7 @@
 #include "runtime/fuse/regions.h"
 #include "runtime/lower/domain.h"
 #include "runtime/model.h"
+#include "tests/support/number_bits.h"
 #include "tests/support/samples.h"
 
 using crumb::graph::ElementType;
@@ -162,14 +163,10 @@ struct Drawn {
 };
 
 std::vector<std::uint32_t> bits_of(const Array& array) {
+  if (array.type() == ElementType::kFloat) return crumb::testing::number_bits(array.values<float>());
   std::vector<std::uint32_t> bits;
-  if (array.type() != ElementType::kFloat) {
-    for (std::size_t i = 0; i < array.size(); ++i)
-      bits.push_back(std::to_integer<std::uint32_t>(array.data()[i]));
-    return bits;
-  }
-  for (const float x : array.values<float>())
-    bits.push_back(x != x ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x));
+  for (std::size_t i = 0; i < array.size(); ++i)
+    bits.push_back(std::to_integer<std::uint32_t>(array.data()[i]));
   return bits;
 }
 

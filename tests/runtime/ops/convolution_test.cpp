@@ -11,20 +11,15 @@
 
 #include "runtime/exact/products.h"
 #include "runtime/ops/convolve.h"
+#include "tests/support/number_bits.h"
 
 using crumb::runtime::ConvolutionLayer;
 using crumb::runtime::ConvolutionOperands;
 using crumb::runtime::Windows;
 using crumb::runtime::WindowsAre;
+using crumb::testing::number_bits;
 
 namespace {
-
-std::vector<std::uint32_t> bits_of_layer(const std::vector<float>& values) {
-  std::vector<std::uint32_t> bits;
-  for (const float v : values)  // of what is no number, its being none
-    bits.push_back(std::isnan(v) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(v));
-  return bits;
-}
 
 /// A layer of one to three axes and its operands.
 struct DrawnLayer {
@@ -155,14 +150,14 @@ TEST_CASE("convolutions: laid out, spread and as chosen, on any threads, have th
   for (int round = 0; round < 4000; ++round) {
     CAPTURE(round);
     DrawnLayer drawn(engine);
-    const std::vector<std::uint32_t> expected = bits_of_layer(convolved_by_definition(drawn));
+    const std::vector<std::uint32_t> expected = number_bits(convolved_by_definition(drawn));
     const int threads = 1 + round % 3;
     for (const WindowsAre how : {WindowsAre::kFastest, WindowsAre::kLaidOut, WindowsAre::kSpread}) {
       CAPTURE(static_cast<int>(how));
       std::vector<float> y(drawn.results(), 7.0F);
       drawn.operands.y = y.data();
       crumb::runtime::convolve(drawn.layer, drawn.operands, threads, how);
-      CHECK(bits_of_layer(y) == expected);
+      CHECK(number_bits(y) == expected);
     }
   }
 }
