@@ -109,7 +109,8 @@ void find_instruction_sets(Installation& found) {
   constexpr std::pair<Isa, const char*> kSets[] = {{Isa::kPortable, "portable"},
                                                    {Isa::kAvx2, "avx2"},
                                                    {Isa::kAvx512, "avx512"},
-                                                   {Isa::kVnni, "avx512-vnni"}};
+                                                   {Isa::kVnni, "avx512-vnni"},
+                                                   {Isa::kAmx, "amx"}};
   for (const auto& [isa, name] : kSets) {
     if (isa <= isa_there()) found.sets_there.emplace_back(name);
     if (may_use(isa)) found.sets_used.emplace_back(name);

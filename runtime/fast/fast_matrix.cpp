@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/processor.h"
 #include "base/threads/parallel.h"
 #include "formats/number/tiles.h"
 #include "runtime/exact/tile_scales.h"
@@ -51,7 +52,10 @@ struct FastMatrix::Sixteen {
 };
 
 FastMatrix::FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels)
-    : tensor_(std::move(tensor)), decoder_(tensor_->unchecked_view()), levels_(levels) {
+    : tensor_(std::move(tensor)),
+      decoder_(tensor_->unchecked_view()),
+      levels_(levels),
+      signed_levels_(signed_bytes(levels)) {
   has_zeros_ = tensor_->encoding.zero == ZeroPoint::kInteger;
 }
 
@@ -85,6 +89,8 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
     multiply_tiles(p, x, threads);
   } else if (p.rows <= kFewByteRows && !in_tiles && takes_rows()) {
     multiply_rows(p, x, threads);
+  } else if (p.rows >= kManyByteRows && p.terms > 0 && may_use(Isa::kAmx)) {
+    multiply_squares(p, x, threads);
   } else {
     multiply_panels(p, x, threads);
   }
@@ -92,19 +98,20 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
 }
 
 /// The scales of sixteen rows from row `first` on, and the levels that bytes begin at.
-TileBlocks FastMatrix::blocks_of(std::size_t first, std::size_t rows, Sixteen& memory) const {
+TileBlocks FastMatrix::blocks_of(const LevelCodes& levels, std::size_t first, std::size_t rows,
+                                 Sixteen& memory) const {
   const std::size_t count = tensor_->layout.blocks_per_row * kTileRows;
   memory.scales.resize(count);
   if (has_zeros_) memory.zeros.resize(count);
   exact::scales_of_tile(tensor_->layout, decoder_, first, rows, memory.scales.data(),
                         has_zeros_ ? memory.zeros.data() : nullptr);
   scale_by(levels_.unit, memory.scales);
-  TileBlocks made{.block = block(), .scales = memory.scales.data(), .least = levels_.least};
+  TileBlocks made{.block = block(), .scales = memory.scales.data(), .least = levels.least};
   if (!has_zeros_) return made;
   memory.origins.resize(count);
   const float whole = 1 / levels_.unit;
   for (std::size_t i = 0; i < count; ++i)
-    memory.origins[i] = levels_.least - static_cast<std::int32_t>(memory.zeros[i] * whole);
+    memory.origins[i] = levels.least - static_cast<std::int32_t>(memory.zeros[i] * whole);
   made.origins = memory.origins.data();
   return made;
 }
@@ -128,7 +135,7 @@ void FastMatrix::multiply_tiles(const exact::Products& p, const ByteRows& x, int
       sum_tiles(terms,
                 {.codes = codes + view.layout.tile_row(n) * view.layout.row_bytes,
                  .levels = &levels_,
-                 .blocks = blocks_of(n, count, memory)},
+                 .blocks = blocks_of(levels_, n, count, memory)},
                 made);
       for (std::size_t r = 0; r < p.rows; ++r)
         for (std::size_t i = 0; i < count; ++i)
@@ -138,22 +145,22 @@ void FastMatrix::multiply_tiles(const exact::Products& p, const ByteRows& x, int
 }
 
 /// Writes the bytes of columns [begin, end) of so many rows to the panel.
-void FastMatrix::decode(std::size_t first, std::size_t rows, std::size_t begin, std::size_t end,
-                        Sixteen& memory) const {
+void FastMatrix::decode(const LevelCodes& levels, std::size_t first, std::size_t rows, std::size_t begin,
+                        std::size_t end, Sixteen& memory) const {
   const QuantizedView view = tensor_->unchecked_view();
-  std::uint8_t* const panel = memory.panel(kTileRows * padded(end - begin));
+  std::uint8_t* const panel = memory.panel(kTileRows * (padded(end - begin) + kMostChunk));
   if (view.encoding.codes == CodeLayout::kTiles) {
     const auto* const codes = reinterpret_cast<const std::uint8_t*>(view.codes.data());
-    const std::size_t bytes = tile_bytes(levels_.bits);
+    const std::size_t bytes = tile_bytes(levels.bits);
     return tiles_to_panel(
-        levels_, codes + view.layout.tile_row(first) * view.layout.row_bytes + begin / kTileCols * bytes,
+        levels, codes + view.layout.tile_row(first) * view.layout.row_bytes + begin / kTileCols * bytes,
         padded(end - begin) / kTileCols, panel);
   }
   memory.codes.assign(padded(end - begin), 0);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::span<std::uint8_t> row = std::span(memory.codes).first(end - begin);
     decoder_.codes(first + r, begin, row);
-    codes_to_bytes(levels_, row);
+    codes_to_bytes(levels, row);
     for (std::size_t k = 0; k < end - begin; k += kGroup)
       std::memcpy(panel + k / kGroup * kTileLine + r * kGroup, &memory.codes[k], kGroup);
   }
@@ -166,13 +173,13 @@ void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, in
     thread_local Sixteen memory;
     for (std::size_t tile = begin; tile < end; ++tile) {
       const std::size_t n = tile * kTileRows, count = std::min<std::size_t>(kTileRows, p.columns - n);
-      const TileBlocks blocks = blocks_of(n, count, memory);
+      const TileBlocks blocks = blocks_of(levels_, n, count, memory);
       for (std::size_t first = 0; first < p.rows; first += kManyRows) {
         const std::size_t rows = std::min(kManyRows, p.rows - first);
         memory.made.assign(rows * kTileRows, 0.0F);
         for (std::size_t k = 0; k < p.terms; k += terms_each) {
           const std::size_t until = std::min(p.terms, k + terms_each), before = k / blocks.block;
-          decode(n, count, k, until, memory);
+          decode(levels_, n, count, k, until, memory);
           LevelPanel panel{.bytes = memory.panel(0), .widest = levels_.widest, .blocks = blocks};
           panel.blocks.scales += before * kTileRows;
           if (blocks.origins) panel.blocks.origins += before * kTileRows;
@@ -188,6 +195,89 @@ void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, in
           for (std::size_t i = 0; i < count; ++i)
             p.y[(first + r) * p.y_row + (n + i) * p.y_column] =
                 memory.made[r * kTileRows + i] * x.scales[first + r];
+      }
+    }
+  });
+}
+
+/// What a thread needs of two sixteens of rows of weights.
+struct FastMatrix::Squares {
+  Sixteen sixteens[2];
+  TileBlocks blocks[2];
+  std::vector<float> made;
+  std::vector<std::int32_t> carried;
+  static constexpr std::size_t kMost = 2 * kManyRows * kTileRows, kAligned = kTileLine / sizeof(float);
+
+  Squares() : made(kMost + kAligned), carried(kMost + kAligned) {}
+
+  template <class T>
+  static T* aligned(std::vector<T>& memory) {
+    void* at = memory.data();
+    std::size_t space = memory.size() * sizeof(T);
+    return static_cast<T*>(std::align(kTileLine, kMost * sizeof(T), at, space));
+  }
+};
+
+std::size_t FastMatrix::end_of_part(std::size_t begin) const {
+  const std::size_t cols = decoder_.cols(), size = block();
+  const bool may_cut = size > kPartTerms && (size % kMostChunk == 0 || size == cols);
+  if (!may_cut) return std::min(cols, begin + part());
+  return std::min({cols, begin + kPartTerms, (begin / size + 1) * size});
+}
+
+/// Adds what all blocks make of sixteens [first, first + count) of x and one or two of the weights.
+void FastMatrix::add_parts(const ChunkedRows& x, std::size_t first, std::size_t count, std::size_t tile,
+                           std::size_t tiles, Squares& memory) const {
+  float* const made = Squares::aligned(memory.made);
+  std::fill(made, made + count * 2 * kSquare, 0.0F);
+  for (std::size_t begin = 0, end = 0; begin < x.terms(); begin = end) {
+    end = end_of_part(begin);
+    PanelPart part{.begin = begin, .end = end, .panels = tiles};
+    const std::size_t before = begin / block() * kTileRows;
+    for (std::size_t j = 0; j < tiles; ++j) {
+      Sixteen& sixteen = memory.sixteens[j];
+      const std::size_t n = (tile + j) * kTileRows;
+      decode(signed_levels_, n, std::min<std::size_t>(kTileRows, decoder_.rows() - n), begin, end, sixteen);
+      part.panel[j] = {.bytes = sixteen.panel(0), .widest = levels_.widest, .blocks = memory.blocks[j]};
+      part.panel[j].blocks.scales += before;
+      if (part.panel[j].blocks.origins) part.panel[j].blocks.origins += before;
+    }
+    add_squares_amx(x, first, count, part, Squares::aligned(memory.carried), made);
+  }
+}
+
+void FastMatrix::multiply_squares(const exact::Products& p, const ByteRows& rows, int threads) const {
+  const ChunkedRows x({.q = rows.q.data(),
+                       .stride = rows.stride,
+                       .rows = rows.rows,
+                       .terms = rows.terms,
+                       .sums = rows.sums.data(),
+                       .sums_stride = rows.blocks},
+                      block(), threads);
+  const std::size_t all = (p.columns + kTileRows - 1) / kTileRows;
+  const std::size_t piece = 1 + kSmallWork / (p.rows * p.terms * kTileRows);
+  parallel_for((all + 1) / 2, piece, threads, [&](std::size_t begin, std::size_t end) {
+    thread_local Squares memory;
+    for (std::size_t tile = 2 * begin; tile < std::min(all, 2 * end); tile += 2) {
+      const std::size_t tiles = std::min<std::size_t>(2, all - tile);
+      for (std::size_t j = 0; j < tiles; ++j) {
+        const std::size_t n = (tile + j) * kTileRows, count = std::min<std::size_t>(kTileRows, p.columns - n);
+        memory.blocks[j] = blocks_of(signed_levels_, n, count, memory.sixteens[j]);
+      }
+      for (std::size_t first = 0; first < p.rows; first += kManyRows) {
+        const std::size_t count = std::min(kManyRows, p.rows - first);
+        add_parts(x, first / kSide, (count + kSide - 1) / kSide, tile, tiles, memory);
+        const float* const made = Squares::aligned(memory.made);
+        for (std::size_t r = 0; r < count; ++r) {
+          const float scale = rows.scales[first + r];
+          float* const y = p.y + (first + r) * p.y_row;
+          for (std::size_t j = 0; j < tiles; ++j) {
+            const float* const from = made + (r / kSide * 2 + j) * kSquare + r % kSide * kSide;
+            const std::size_t n = (tile + j) * kTileRows;
+            for (std::size_t i = 0; i < std::min<std::size_t>(kTileRows, p.columns - n); ++i)
+              y[(n + i) * p.y_column] = from[i] * scale;
+          }
+        }
       }
     }
   });

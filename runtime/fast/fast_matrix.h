@@ -19,6 +19,7 @@
 #include "runtime/fast/byte_rows.h"
 #include "runtime/fast/level_codes.h"
 #include "runtime/fast/row_sums.h"
+#include "runtime/fast/square_sums.h"
 #include "runtime/fast/tile_sums.h"
 
 namespace crumb::runtime {
@@ -44,20 +45,28 @@ class FastMatrix {
   void multiply_tiles(const exact::Products& products, const ByteRows& x, int threads) const;
   /// Takes any number of rows of x: weights are decoded once for many of them.
   void multiply_panels(const exact::Products& products, const ByteRows& x, int threads) const;
+  /// The same with AMX.
+  void multiply_squares(const exact::Products& products, const ByteRows& x, int threads) const;
+  struct Squares;
+  void add_parts(const ChunkedRows& x, std::size_t first, std::size_t count, std::size_t tile,
+                 std::size_t tiles, Squares& memory) const;
 
   void scales_of_rows(std::size_t first, std::size_t count, float* scales) const;
-  TileBlocks blocks_of(std::size_t first, std::size_t rows, Sixteen& memory) const;
-  void decode(std::size_t first, std::size_t rows, std::size_t begin, std::size_t end, Sixteen& memory) const;
+  TileBlocks blocks_of(const LevelCodes& levels, std::size_t first, std::size_t rows, Sixteen& memory) const;
+  void decode(const LevelCodes& levels, std::size_t first, std::size_t rows, std::size_t begin,
+              std::size_t end, Sixteen& memory) const;
   bool takes_rows() const;
   PackedRows packed_rows(std::size_t first, std::size_t count, Rows& memory) const;
   void add_origins(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const;
   std::size_t block() const;
   /// Columns of weights that are decoded together: whole blocks, and whole tiles.
   std::size_t part() const;
+  /// The end of the part that begins with column `begin`, for multiply_squares(): parts may cut blocks.
+  std::size_t end_of_part(std::size_t begin) const;
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
-  LevelCodes levels_;
+  LevelCodes levels_, signed_levels_;
   bool has_zeros_ = false;
 };
 

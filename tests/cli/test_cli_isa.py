@@ -17,7 +17,7 @@ def test_files_do_not_depend_on_the_instruction_set(crumb, tmp_path, spec):
     random = np.random.default_rng(len(spec))
     save_file({"w": random.normal(size=(67, 320)).astype(np.float32)}, tmp_path / "w.safetensors")
     made = {}
-    for isa in ["portable", "avx2", "avx512", "vnni", ""]:
+    for isa in ["portable", "avx2", "avx512", "vnni", "amx", ""]:
         out, back = tmp_path / f"{isa}.crumb", tmp_path / f"{isa}.safetensors"
         environment = {**os.environ, "CRUMB_ISA": isa}
         crumb("quantize", tmp_path / "w.safetensors", "-o", out, "--weights", spec, env=environment)
@@ -28,7 +28,7 @@ def test_files_do_not_depend_on_the_instruction_set(crumb, tmp_path, spec):
 
 def test_what_is_no_instruction_set_is_refused_before_anything_is_done(crumb, tmp_path):
     done = crumb("formats", env={**os.environ, "CRUMB_ISA": "sse9"}, status=2)
-    assert "portable, avx2, avx512 or vnni" in done.stderr and "sse9" in done.stderr and not done.stdout
+    assert "portable, avx2, avx512, vnni or amx" in done.stderr and "sse9" in done.stderr and not done.stdout
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "two", "1.5", "4097", "1 "])

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/processor.h"
+#include "runtime/fast/square_sums.inc"
 #include "tests/support/testing.h"
 
 namespace crumb::runtime {
@@ -148,6 +149,125 @@ TEST_CASE("tile sums: panels give those of the definition, for any number of row
                   [&](float* made) { add_panel_vnni(drawn.x, w, made, stride); }, start);
   }
 }
+
+TEST_CASE("square sums: bytes with signs are levels less the least") {
+  std::mt19937 engine(13);
+  int without_start = 0;
+  for (int round = 0; round < 5000; ++round) {
+    LevelCodes levels = drawn_levels(engine);
+    if (levels.least + levels.widest > 255) levels.least = 255 - levels.widest;
+    const LevelCodes made = signed_bytes(levels);
+    for (std::size_t code = 0; code < std::size_t{1} << levels.bits; ++code) {
+      const auto byte = static_cast<std::uint8_t>(code);
+      REQUIRE(static_cast<std::int8_t>(made.above[code]) + made.least == levels.level(byte));
+      if (made.flip) REQUIRE(made.above[code] == (code ^ *made.flip));
+    }
+    without_start += made.least == 0;
+  }
+  CHECK(without_start > 1000);
+}
+
+#if defined(__x86_64__)
+/// Codes of two sixteens of rows of weights, and panels of them.
+struct DrawnWeights {
+  std::vector<std::uint8_t> codes, memory;
+
+  DrawnWeights(std::mt19937& engine, int bits, std::size_t terms) : codes(terms * kRows) {
+    for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(engine() & ((1U << bits) - 1));
+  }
+  /// Aligned; behind its end there are bytes of any value.
+  const std::uint8_t* panel(const LevelCodes& levels, std::size_t begin, std::size_t end) {
+    const std::size_t size = (end - begin + kRegisterLine) * kRows;
+    memory.assign(size + kTileLine, 0x5A);
+    void* at = memory.data();
+    std::size_t space = memory.size();
+    auto* const bytes = static_cast<std::uint8_t*>(std::align(kTileLine, size, at, space));
+    for (std::size_t k = begin; k < end; ++k) {
+      for (std::size_t i = 0; i < kRows; ++i)
+        bytes[(k - begin) / 4 * kTileLine + 4 * i + (k - begin) % 4] = levels.above[codes[k * kRows + i]];
+    }
+    return bytes;
+  }
+};
+
+/// What squares make, of parts that are drawn: [sixteens of x, 2, 16, 16].
+template <class Add>
+std::vector<float> squares_of(std::mt19937& engine, const Add& add, const ChunkedRows& x,
+                              const LevelCodes& levels, const TileBlocks (&blocks)[2],
+                              DrawnWeights (&weights)[2], std::size_t panels) {
+  const std::size_t size = x.sixteens() * 2 * kSquare, block = x.block();
+  std::vector<float> made(size + 32);
+  std::vector<std::int32_t> carried(size + 32, 77);
+  std::size_t space = made.size() * sizeof(float), same = space;
+  void *to = made.data(), *sums = carried.data();
+  std::align(kTileLine, size * sizeof(float), to, space);
+  std::align(kTileLine, size * sizeof(float), sums, same);
+  for (std::size_t begin = 0, end = 0; begin < x.terms(); begin = end) {
+    const std::size_t of_block = (begin / block + 1) * block;
+    const bool is_cut = begin % block != 0 || (engine() % 2 == 0 && block > kRegisterLine);
+    end = is_cut ? std::min(of_block, begin + kRegisterLine * (1 + engine() % 4))
+                 : of_block + engine() % 4 * block;
+    end = std::min(end, x.terms());
+    PanelPart part{.begin = begin, .end = end, .panels = panels};
+    for (std::size_t j = 0; j < panels; ++j) {
+      part.panel[j] = {
+          .bytes = weights[j].panel(levels, begin, end), .widest = levels.widest, .blocks = blocks[j]};
+      part.panel[j].blocks.scales += begin / block * kRows;
+      if (blocks[j].origins) part.panel[j].blocks.origins += begin / block * kRows;
+    }
+    const std::size_t half = x.sixteens() / 4 * 2;  // of x, in two calls
+    for (const auto& [first, count] : {std::pair{std::size_t{0}, half}, std::pair{half, x.sixteens() - half}})
+      add(x, first, count, part, static_cast<std::int32_t*>(sums) + first * 2 * kSquare,
+          static_cast<float*>(to) + first * 2 * kSquare);
+  }
+  return {static_cast<float*>(to), static_cast<float*>(to) + size};
+}
+
+TEST_CASE("square sums: those of panels, for any rows, blocks and parts, by registers and emulated ones") {
+  if (!may_use(Isa::kAvx512)) return testing::skip("this processor has no AVX-512");
+  std::mt19937 engine(14);
+  for (int round = 0; round < (testing::slow() ? 10000 : 1000); ++round) {
+    const LevelCodes levels = drawn_levels(engine), with_signs = signed_bytes(levels);
+    const std::size_t terms = 1 + engine() % (engine() % 8 == 0 ? 700 : 200), rows = 1 + engine() % 70;
+    const std::size_t block = std::min(terms, engine() % 3 == 0 ? terms : 4 * (1 + engine() % 40));
+    const std::size_t panels = 1 + engine() % 2;
+    CAPTURE(levels.bits);
+    CAPTURE(terms);
+    CAPTURE(block);
+    CAPTURE(rows);
+    const Drawn drawn[2] = {{engine, rows, terms, block, levels.least},
+                            {engine, 1, terms, block, levels.least}};
+    DrawnWeights weights[2] = {{engine, levels.bits, terms}, {engine, levels.bits, terms}};
+    std::vector<std::int32_t> origins[2];
+    TileBlocks blocks[2];
+    std::vector<float> expected[2];
+    for (std::size_t j = 0; j < panels; ++j) {
+      expected[j].assign(rows * kRows, 0.0F);
+      add_panel_ref(drawn[0].x,
+                    {.bytes = weights[j].panel(levels, 0, terms), .widest = 255, .blocks = drawn[j].blocks},
+                    expected[j].data(), kRows);
+      blocks[j] = drawn[j].blocks;
+      blocks[j].least = with_signs.least;
+      origins[j] = drawn[j].origins;
+      for (std::int32_t& origin : origins[j]) origin += with_signs.least - levels.least;
+      if (blocks[j].origins) blocks[j].origins = origins[j].data();
+    }
+    const ChunkedRows x(drawn[0].x, block, 2);
+    const auto check = [&](const auto& add) {
+      const std::vector<float> made = squares_of(engine, add, x, with_signs, blocks, weights, panels);
+      for (std::size_t j = 0; j < panels; ++j) {
+        for (std::size_t r = 0; r < rows; ++r) {
+          const float* const row = &made[(r / kSide * 2 + j) * kSquare + r % kSide * kSide];
+          REQUIRE(std::equal(row, row + kRows, &expected[j][r * kRows]));
+        }
+      }
+    };
+    check(add_squares<EmulatedTiles>);
+    if (may_use(Isa::kAmx)) check(add_squares_amx);
+  }
+  if (!may_use(Isa::kAmx)) testing::skip("this processor has no AMX, or the system does not allow it");
+}
+#endif
 
 }  // namespace
 }  // namespace crumb::runtime
