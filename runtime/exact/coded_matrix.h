@@ -8,6 +8,7 @@
 
 #include "quant/quantized_tensor.h"
 #include "runtime/exact/coded_products.h"
+#include "runtime/exact/coded_tiles.h"
 #include "runtime/exact/products.h"
 
 namespace crumb::runtime::exact {
@@ -18,7 +19,7 @@ class CodedMatrix {
   /// whole sixteens, palettes of a stack. It shares the tensor.
   static std::shared_ptr<const CodedMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
-  /// Whether it is faster than decoding the matrix: of few rows of x.
+  /// Whether it is faster than decoding the matrix row by row: of few rows of x, or in tiles.
   bool is_for(std::size_t rows) const;
 
   /// y = x * w^T, w being rows [first, first + products.columns) of the tensor, of a stack those of one of
@@ -30,6 +31,13 @@ class CodedMatrix {
   explicit CodedMatrix(std::shared_ptr<const QuantizedTensor> tensor);
   void multiply_rows(const Products& products, std::size_t first, int threads) const;
   void multiply_tiles(const Products& products, std::size_t first, int threads) const;
+  /// Takes many rows of x: tiles are decoded once for all of them, or for kMostPacked.
+  void multiply_many(const Products& products, std::size_t first, int threads) const;
+  /// The rows of tiles without their codes, scales and zeros.
+  CodedTiles tiles() const;
+  /// The scales and zeros that w is to point to, of outputs [first, first + count): in memory for twice as many
+  /// floats as blocks of sixteen rows. Sets w's codes, too.
+  void set_row(CodedTiles& w, std::size_t first, std::size_t count, float* memory) const;
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;

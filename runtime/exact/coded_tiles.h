@@ -28,12 +28,20 @@ struct CodedTiles {
 /// of w does not count.
 void multiply_tiles(const Products& products, const CodedTiles& w);
 
-/// By the definition; kept for ever. It takes codes of one to eight bits.
+/// The values of one row of tiles, term by term as term_products.h takes them: that of term k and output i is
+/// written to to[panel_row(k, terms) * stride + i], for all sixteen outputs. Preconditions: takes_codes; the
+/// block's, for so many terms.
+void decode_terms(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride);
+
+/// By the definition; kept for ever. They take codes of one to eight bits.
 void multiply_tiles_ref(const Products& products, const CodedTiles& w);
+void decode_terms_ref(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride);
 
 /// Precondition: may_use(Isa::kAvx2). Codes of one to four bits, and of eight.
 void multiply_tiles_avx2(const Products& products, const CodedTiles& w);
+void decode_terms_avx2(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride);
 /// Precondition: may_use(Isa::kAvx512). Codes of one to six bits, and of eight.
 void multiply_tiles_avx512(const Products& products, const CodedTiles& w);
+void decode_terms_avx512(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride);
 
 }  // namespace crumb::runtime::exact

@@ -2,6 +2,7 @@
 // function by function, so that nothing inline of the standard library is compiled for it.
 #include "formats/number/tiles.h"
 #include "runtime/exact/coded_tiles.h"
+#include "runtime/exact/term_products.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -150,14 +151,55 @@ CRUMB_AVX2 void all_rows(const Products& p, const CodedTiles& w) {
 
 template <class Codes>
 void some_rows(const Products& p, const CodedTiles& w) {
-  if (p.rows == 4) return all_rows<Codes, 4>(p, w);
   for (std::size_t m = 0; m < p.rows; ++m) all_rows<Codes, 1>(some_rows_of(p, m, 1), w);
+}
+
+/// Term k of partial sum i = k mod 16 goes behind those before it: terms of a partial sum lie together.
+template <class Codes>
+CRUMB_AVX2 void all_terms(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
+  const Codes codes(w);
+  for (std::size_t output = 0; output < kRows; output += kHalf) {
+    float* next[kPartialSums];
+    for (std::size_t i = 0; i < kPartialSums; ++i) next[i] = to + panel_row(i, terms) * stride + output;
+    const std::uint8_t* tile = w.codes + output * 4;
+    for (std::size_t k = 0; k < terms; k += kCols, tile += Codes::kTile) {
+#pragma GCC unroll 1
+      for (std::size_t half = 0; half < 2; ++half) {
+        const std::size_t first = k + half * kPartialSums;
+        if (first >= terms) break;
+        const std::size_t slot = first / w.block * kRows + output;
+        const __m256 scale = _mm256_loadu_ps(w.scales + slot);
+        const float* const zero = w.zeros ? w.zeros + slot : nullptr;
+#pragma GCC unroll 1
+        for (std::size_t i = 0; i < kPartialSums; ++i) {
+          if (first + i >= terms) break;
+          const __m256 values = codes.values(tile, half * kPartialSums + i);
+          _mm256_storeu_ps(next[i], scaled(values, scale, zero, w.adds_zeros));
+          next[i] += stride;
+        }
+      }
+    }
+  }
+}
+
+/// Calls with the type that takes such codes.
+template <class Call>
+void with_codes(const CodedTiles& w, const Call& call) {
+  switch (w.bits) {
+    case 1: return call.template operator()<Narrow<1>>();
+    case 2: return call.template operator()<Narrow<2>>();
+    case 3: return call.template operator()<Narrow<3>>();
+    case 4: return call.template operator()<Narrow<4>>();
+    default: break;
+  }
+  if (w.bytes.kind == ByteKind::kSigned) return call.template operator()<Bytes<ByteKind::kSigned>>();
+  if (w.bytes.kind == ByteKind::kUnsigned) return call.template operator()<Bytes<ByteKind::kUnsigned>>();
+  call.template operator()<Bytes<ByteKind::kFloat>>();
 }
 
 }  // namespace
 
 void multiply_tiles_avx2(const Products& p, const CodedTiles& w) {
-  static_assert(kFewRows == 4);
   if (p.terms == 0) return multiply_tiles_ref(p, w);
   switch (w.bits) {
     case 1: return some_rows<Narrow<1>>(p, w);
@@ -171,12 +213,19 @@ void multiply_tiles_avx2(const Products& p, const CodedTiles& w) {
   some_rows<Bytes<ByteKind::kFloat>>(p, w);
 }
 
+void decode_terms_avx2(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
+  with_codes(w, [&]<class Codes>() { all_terms<Codes>(w, terms, to, stride); });
+}
+
 }  // namespace crumb::runtime::exact
 
 #else
 
 namespace crumb::runtime::exact {
 void multiply_tiles_avx2(const Products& products, const CodedTiles& w) { multiply_tiles_ref(products, w); }
+void decode_terms_avx2(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
+  decode_terms_ref(w, terms, to, stride);
+}
 }  // namespace crumb::runtime::exact
 
 #endif

@@ -2,6 +2,7 @@
 // the standard library is compiled for it.
 #include "formats/number/tiles.h"
 #include "runtime/exact/coded_tiles.h"
+#include "runtime/exact/term_products.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -191,7 +192,9 @@ CRUMB_AVX512 void all_rows(const Products& p, const CodedTiles& w) {
 template <class Codes, bool kHasZeros, bool kHalves = false>
 void some_rows(const Products& p, const CodedTiles& w) {
   static_assert(kFewRows == 4);
-  if (p.rows == 4) return all_rows<Codes, kHasZeros, 4, kHalves>(p, w);
+  if constexpr (!kHasZeros) {  // with zeros few rows of x are rare: no code of their own
+    if (p.rows == 4) return all_rows<Codes, kHasZeros, 4, kHalves>(p, w);
+  }
   for (std::size_t m = 0; m < p.rows; ++m) all_rows<Codes, kHasZeros, 1, kHalves>(some_rows_of(p, m, 1), w);
 }
 
@@ -203,6 +206,49 @@ void by_zeros(const Products& p, const CodedTiles& w) {
 
 /// Blocks of half a tile, which nvfp4 has.
 bool are_halves(const Products& p, const CodedTiles& w) { return w.block == kCols / 2 && w.block < p.terms; }
+
+/// Term k of partial sum i = k mod 16 goes behind those before it: terms of a partial sum lie together.
+template <class Codes, bool kHasZeros>
+CRUMB_AVX512 void all_terms(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
+  const Codes codes(w);
+  float* next[kPartialSums];
+  for (std::size_t i = 0; i < kPartialSums; ++i) next[i] = to + panel_row(i, terms) * stride;
+  const std::uint8_t* tile = w.codes;
+  for (std::size_t k = 0; k < terms; k += kCols, tile += Codes::kTile) {
+#pragma GCC unroll 1
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::size_t first = k + half * kPartialSums;
+      if (first >= terms) break;
+      const std::size_t slot = first / w.block * kRows;
+      const __m512 scale = _mm512_loadu_ps(w.scales + slot);
+      const Zeros zero = zeros_at<kHasZeros>(kHasZeros ? w.zeros + slot : nullptr, w.adds_zeros);
+#pragma GCC unroll 1
+      for (std::size_t i = 0; i < kPartialSums; ++i) {
+        if (first + i >= terms) break;
+        const __m512 values = codes.values(tile, half * kPartialSums + i);
+        _mm512_storeu_ps(next[i], scaled<kHasZeros>(values, scale, zero));
+        next[i] += stride;
+      }
+    }
+  }
+}
+
+/// Calls with the type that takes such codes.
+template <class Call>
+void with_codes(const CodedTiles& w, const Call& call) {
+  switch (w.bits) {
+    case 1: return call.template operator()<Narrow<1>>();
+    case 2: return call.template operator()<Narrow<2>>();
+    case 3: return call.template operator()<Narrow<3>>();
+    case 4: return call.template operator()<Narrow<4>>();
+    case 5: return call.template operator()<Narrow<5>>();
+    case 6: return call.template operator()<Narrow<6>>();
+    default: break;
+  }
+  if (w.bytes.kind == ByteKind::kSigned) return call.template operator()<Bytes<ByteKind::kSigned>>();
+  if (w.bytes.kind == ByteKind::kUnsigned) return call.template operator()<Bytes<ByteKind::kUnsigned>>();
+  call.template operator()<Bytes<ByteKind::kFloat>>();
+}
 
 }  // namespace
 
@@ -222,12 +268,22 @@ void multiply_tiles_avx512(const Products& p, const CodedTiles& w) {
   by_zeros<Bytes<ByteKind::kFloat>>(p, w);
 }
 
+void decode_terms_avx512(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
+  with_codes(w, [&]<class Codes>() {
+    if (w.zeros) return all_terms<Codes, true>(w, terms, to, stride);
+    all_terms<Codes, false>(w, terms, to, stride);
+  });
+}
+
 }  // namespace crumb::runtime::exact
 
 #else
 
 namespace crumb::runtime::exact {
 void multiply_tiles_avx512(const Products& products, const CodedTiles& w) { multiply_tiles_ref(products, w); }
+void decode_terms_avx512(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
+  decode_terms_ref(w, terms, to, stride);
+}
 }  // namespace crumb::runtime::exact
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/processor.h"
 #include "base/threads/parallel.h"
+#include "runtime/exact/many_rows.h"
 
 namespace crumb::runtime::exact {
 namespace {
@@ -34,6 +35,12 @@ void multiply(const Products& p, int threads) {
   static const auto kernel = may_use(Isa::kAvx512) ? multiply_avx512
                              : may_use(Isa::kAvx2) ? multiply_avx2
                                                    : multiply_ref;
+  if (is_faster_for_rows(p)) {
+    const auto write = [&](std::size_t first, std::size_t count, float* to, std::size_t stride) {
+      rows_to_terms(p.w + first * p.w_stride, p.w_stride, count, p.terms, to, stride);
+    };
+    return multiply_many(p, write, threads);
+  }
   const std::size_t work = p.rows * p.columns * p.terms;
   if (threads == 1 || work <= kWork) return kernel(p);
   // The longer side is divided among threads.

@@ -24,6 +24,14 @@ constexpr std::size_t place_of_term(std::size_t k, std::size_t terms) {
   return partial * (terms / kPartialSums) + (partial < rest ? partial : rest) + k / kPartialSums;
 }
 
+/// The row of a panel of outputs, one row a term, that term k is in: terms of a partial sum follow each other, and
+/// a row is free between partial sums, or those of terms k and k + 1 would often be a multiple of 4096 bytes apart
+/// and share a few lines of the first-level cache.
+constexpr std::size_t panel_row(std::size_t k, std::size_t terms) {
+  return place_of_term(k, terms) + k % kPartialSums;
+}
+constexpr std::size_t panel_rows(std::size_t terms) { return terms + kPartialSums; }
+
 /// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that; for n < outputs, l <
 /// lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + offset + p], where offset is
 /// x_offsets[place_of_term(k, terms)], and y[n, l, p] is y[n * y_stride + l * y_line + p]. w_stride counts

@@ -6,6 +6,7 @@
 #include "base/threads/parallel.h"
 #include "graph/sparse_products.h"
 #include "graph/strided_index.h"
+#include "runtime/exact/many_rows.h"
 #include "runtime/scratch.h"
 
 namespace crumb::runtime {
@@ -14,6 +15,7 @@ namespace {
 // Floats that are decoded at a time, or a few rows more: of few rows of x what the first cache holds.
 constexpr std::size_t kPanel = std::size_t{1} << 15, kSmallPanel = std::size_t{1} << 12;
 constexpr std::size_t kFewRows = 8;
+constexpr std::size_t kRowsDecoded = 16;                  // of a panel, at a time
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
 constexpr std::size_t kTile = 12;                         // whole tiles of every kernel
 
@@ -111,6 +113,18 @@ void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, 
 }
 
 void HeldMatrix::multiply_packed(const exact::Products& product, std::size_t at, int threads) const {
+  if (exact::is_faster_for_rows(product) && kRowsDecoded % packed_->rows_together() == 0) {
+    const auto write = [&](std::size_t first, std::size_t count, float* to, std::size_t stride) {
+      thread_local Scratch scratch;
+      float* const rows = scratch.of(kRowsDecoded * terms_);
+      for (std::size_t i = 0; i < count; i += kRowsDecoded) {
+        const std::size_t some = std::min(kRowsDecoded, count - i);
+        packed_->decode(at * outputs_ + first + i, {rows, some * terms_});
+        exact::rows_to_terms(rows, terms_, some, terms_, to + i, stride);
+      }
+    };
+    return exact::multiply_many(product, write, threads);
+  }
   // Whole tiles of the kernels, and whole blocks of what is decoded.
   const std::size_t whole = std::lcm(kTile, static_cast<std::size_t>(packed_->rows_together()));
   const auto in_tiles = [whole](std::size_t rows) { return (rows + whole - 1) / whole * whole; };

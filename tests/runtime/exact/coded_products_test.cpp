@@ -22,6 +22,7 @@
 #include "quant/quantizer.h"
 #include "runtime/exact/coded_matrix.h"
 #include "runtime/exact/coded_tiles.h"
+#include "runtime/exact/term_products.h"
 
 using namespace crumb;
 using namespace crumb::runtime::exact;
@@ -147,6 +148,19 @@ TEST_CASE("coded products: codes in tiles, every way") {
     if (may_use(Isa::kAvx2) && (drawn.bits <= 4 || drawn.bits == 8))
       CHECK(drawn.made_by(w, multiply_tiles_avx2) == expected);
     if (may_use(Isa::kAvx512)) CHECK(drawn.made_by(w, multiply_tiles_avx512) == expected);
+    if (rows_of_tiles == 0 || drawn.products.terms == 0) continue;
+    const std::size_t terms = drawn.products.terms, stride = 16 + drawn.below(20);
+    const auto decoded_by = [&](const auto& way) {
+      std::vector<float> made(panel_rows(terms) * stride, 7.0F);
+      way(w, terms, made.data(), stride);
+      std::vector<std::uint32_t> bits;
+      for (const float value : made) bits.push_back(std::bit_cast<std::uint32_t>(value));
+      return bits;
+    };
+    const auto values = decoded_by(decode_terms_ref);
+    if (may_use(Isa::kAvx2) && (drawn.bits <= 4 || drawn.bits == 8))
+      CHECK(decoded_by(decode_terms_avx2) == values);
+    if (may_use(Isa::kAvx512)) CHECK(decoded_by(decode_terms_avx512) == values);
   }
 }
 
@@ -228,7 +242,7 @@ TEST_CASE("coded matrices: every format, granularity and layout has the bits of 
       ++taken;
       std::vector<float> decoded(rows * columns);
       dequantize(tensor->view(), decoded);
-      const std::size_t n = 1 + below(tensor->encoding.codes == CodeLayout::kTiles ? 20 : 8);
+      const std::size_t n = 1 + below(tensor->encoding.codes == CodeLayout::kTiles ? 70 : 8);
       std::vector<float> x(n * columns), expected(n * rows), found(n * rows);
       for (float& v : x) v = static_cast<float>(engine() % 2001) / 1000 - 1;
       Products products{.rows = n,
