@@ -72,6 +72,8 @@ std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t group
 }
 
 Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most) {
+  constexpr std::size_t kGroupsOfTile = 16;
+  if (may_use(Isa::kAmx) && groups >= kGroupsOfTile) return {.kind = Way::Kind::kTiles};
   if (may_use(Isa::kVnni)) return {.kind = Way::Kind::kQuads};
   if (!may_use(Isa::kAvx2)) return {.kind = Way::Kind::kReference};
   const std::size_t span = span_in_16_bits(rows, groups, most);
@@ -88,6 +90,7 @@ std::string registers_of(const Way& way, std::size_t groups, std::int64_t least,
     case Way::Kind::kQuads:
       text = fits ? "int32, vpdpbusd (16 bits would do, and be slower): sums" : "int32, vpdpbusd: sums";
       break;
+    case Way::Kind::kTiles: text = "int32, tdpbusd: sums"; break;
     case Way::Kind::kPairs: text = "int16, vpmaddubsw: proven to hold every sum,"; break;
   }
   char by_span[120];
@@ -113,6 +116,7 @@ void multiply_bytes(const Way& way, InVectors which, const ByteProducts& product
     case Way::Kind::kWords: return multiply_words_avx2(which, products);
     case Way::Kind::kPairs: return multiply_pairs_avx2(which, products, way.span);
     case Way::Kind::kQuads: return multiply_quads_vnni(which, products);
+    case Way::Kind::kTiles: return multiply_tiles_amx(which, products);
   }
 }
 

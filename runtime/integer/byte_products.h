@@ -51,6 +51,7 @@ struct Way {
     kWords,  ///< AVX2: products of 16 bits by 16, pairs of them added up in 32 bits (vpmaddwd)
     kPairs,  ///< AVX2: pairs of products in 16 bits (vpmaddubsw), added up in 16 bits over a span of groups
     kQuads,  ///< AVX-512 VNNI: four products at a time are added up in 32 bits (vpdpbusd)
+    kTiles,  ///< AMX: the same, sixteen rows by sixteen columns by 64 terms at a time (tdpbusd)
   };
   Kind kind = Kind::kReference;
   std::size_t span = 0;  ///< of kPairs: groups after which 16 bits are added to 32
@@ -85,5 +86,7 @@ void multiply_words_avx2(InVectors which, const ByteProducts& products);
 void multiply_pairs_avx2(InVectors which, const ByteProducts& products, std::size_t span);
 /// Precondition: may_use(Isa::kVnni).
 void multiply_quads_vnni(InVectors which, const ByteProducts& products);
+/// Precondition: may_use(Isa::kAmx).
+void multiply_tiles_amx(InVectors which, const ByteProducts& products);
 
 }  // namespace crumb::runtime::integer

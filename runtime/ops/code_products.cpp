@@ -35,6 +35,7 @@ struct Shape {
 /// A way that holds whatever the bytes are.
 integer::Way way_of_any_bytes() {
   using Kind = integer::Way::Kind;
+  if (may_use(Isa::kAmx)) return {.kind = Kind::kTiles};
   return {.kind = may_use(Isa::kVnni) ? Kind::kQuads : may_use(Isa::kAvx2) ? Kind::kWords : Kind::kReference};
 }
 

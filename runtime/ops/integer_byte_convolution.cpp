@@ -30,6 +30,7 @@ using integer::kVectorBytes;
 
 constexpr std::size_t kPositions = 64;                     // of a panel
 constexpr std::size_t kOutputsOfBlock = 24;                // output channels whose sums are held at a time
+constexpr std::size_t kMostOutputsOfBlock = 48;            // the same by tiles of sixteen
 constexpr std::size_t kCopied = 16;                        // bytes that are copied at a time, needed or not
 constexpr std::size_t kMostSample = std::size_t{1} << 40;  // bytes of a sample with its padding
 // Bytes up to which several samples are laid out next to each other.
@@ -367,11 +368,14 @@ class ByteConvolution {
   }
 
   std::size_t own() const { return static_cast<std::size_t>(shape_[0]) / groups_; }
+  std::size_t outputs_of_block() const {
+    return way_.kind == integer::Way::Kind::kTiles ? kMostOutputsOfBlock : kOutputsOfBlock;
+  }
 
   void multiply(const Layout& g, const Panels& panels, std::size_t n, int threads, Array& made) const {
     const std::size_t items = panels.count() * groups_, terms = Panels::groups(g), size = Panels::bytes(g);
     const auto workers = static_cast<std::size_t>(std::max(threads, 1));
-    const std::size_t blocks = (own() + kOutputsOfBlock - 1) / kOutputsOfBlock;
+    const std::size_t blocks = (own() + outputs_of_block() - 1) / outputs_of_block();
     const auto shift = [&](std::size_t item) { return item % groups_ * (g.channels / groups_) * g.channel; };
     if (workers > 1 && items < 4 * workers && blocks > 1) {
       // There are so few panels that threads share each.
@@ -403,12 +407,12 @@ class ByteConvolution {
   /// Multiplies the blocks [begin, end) of the rows of the item's group with its panel.
   void multiply(const Layout& g, const Panels& panels, std::size_t item, std::size_t begin, std::size_t end,
                 const std::uint8_t* panel, std::size_t n, Array& made) const {
-    alignas(64) std::int32_t sums[kOutputsOfBlock * kPositions];
+    alignas(64) std::int32_t sums[kMostOutputsOfBlock * kPositions];
     const std::size_t at = item / groups_, group = item % groups_;
     const auto outputs = static_cast<std::size_t>(shape_[0]);
     for (std::size_t block = begin; block < end; ++block) {
-      const std::size_t first = group * own() + block * kOutputsOfBlock;
-      const std::size_t count = std::min(kOutputsOfBlock, (group + 1) * own() - first);
+      const std::size_t first = group * own() + block * outputs_of_block();
+      const std::size_t count = std::min(outputs_of_block(), (group + 1) * own() - first);
       integer::multiply_bytes(way_, integer::InVectors::kCodes,
                               {.rows = count,
                                .vectors = integer::vectors_of(panels.positions_of(at)),

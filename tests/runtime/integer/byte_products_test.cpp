@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/processor.h"
+#include "runtime/integer/byte_products_tiles.inc"
 #include "runtime/integer/byte_weights.h"
 #include "tests/support/testing.h"
 
@@ -27,7 +28,7 @@ struct Drawn {
   explicit Drawn(std::mt19937_64& engine, int most_weight, int most) : most_code(most) {
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
     which = below(2) == 0 ? InVectors::kWeights : InVectors::kCodes;
-    rows = below(15), columns = below(150), terms = below(below(2) == 0 ? 12 : 130);
+    rows = below(below(4) == 0 ? 80 : 15), columns = below(150), terms = below(below(2) == 0 ? 12 : 130);
     groups = groups_of(terms);
     const bool weights_in_vectors = which == InVectors::kWeights;
     weights.assign((weights_in_vectors ? columns : rows) * groups * kGroup, 0);
@@ -104,6 +105,12 @@ TEST_CASE("byte products are the exact sums, and nothing else is written") {
     REQUIRE(with({.kind = Way::Kind::kReference}) == expected);
     REQUIRE(with(way_of(drawn.weights, drawn.groups, drawn.most_code)) == expected);
     if (may_use(Isa::kVnni)) REQUIRE(with({.kind = Way::Kind::kQuads}) == expected);
+    if (may_use(Isa::kAmx)) REQUIRE(with({.kind = Way::Kind::kTiles}) == expected);
+#if defined(__x86_64__)
+    REQUIRE(drawn.by([&](const ByteProducts& p) {
+      multiply_by_tiles<EmulatedTiles>(drawn.which, p, multiply_bytes_ref);
+    }) == expected);
+#endif
     if (!may_use(Isa::kAvx2)) continue;
     REQUIRE(with({.kind = Way::Kind::kWords}) == expected);
     const std::size_t most_span = span_in_16_bits(drawn.weights, drawn.groups, drawn.most_code);
@@ -115,6 +122,7 @@ TEST_CASE("byte products are the exact sums, and nothing else is written") {
   if (!may_use(Isa::kAvx2)) return testing::skip("AVX2: this processor has none");
   CHECK(spans > 2000);
   if (!may_use(Isa::kVnni)) testing::skip("AVX-512 VNNI: this processor has none, or may not use it");
+  if (!may_use(Isa::kAmx)) testing::skip("AMX: this processor has none, or the system does not allow it");
 }
 
 TEST_CASE("the span of 16 bits ends where a register could pass them") {

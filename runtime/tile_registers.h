@@ -1,6 +1,6 @@
-// The tile registers of AMX, and the one product of them that Crumb uses: eight registers of up to sixteen rows
-// of 64 bytes. Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18; volume 2,
-// LDTILECFG, TILELOADD, TILESTORED, TDPBSSD.
+// The tile registers of AMX, and the products of them that Crumb uses: eight registers of up to sixteen rows of
+// 64 bytes. Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18; volume 2,
+// LDTILECFG, TILELOADD, TILESTORED, TDPBSSD, TDPBSUD, TDPBUSD.
 //
 // Kernels take the registers as a parameter: HardwareTiles, or EmulatedTiles, which does the same in C++, so
 // that tests run the kernels on any processor.
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace crumb::runtime {
 
@@ -63,11 +64,19 @@ struct HardwareTiles {
   CRUMB_TILES void store(void* to, std::size_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(kTile) : "memory");
   }
-  /// sums[m][n] += the sum over k and i of rows[m][4 * k + i] * vectors[k][4 * n + i], modulo 2^32; bytes are
-  /// signed.
-  template <int kSums, int kRows, int kVectors>
+  /// sums[m][n] += the sum over k and i of rows[m][4 * k + i] * vectors[k][4 * n + i], modulo 2^32. Bytes are of
+  /// the types Row and Vector: std::int8_t, and one of them may be std::uint8_t.
+  template <int kSums, int kRows, int kVectors, class Row = std::int8_t, class Vector = std::int8_t>
   CRUMB_TILES void add_products() {
-    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kRows), "i"(kVectors));
+    constexpr bool kSignedRow = std::is_signed_v<Row>, kSignedVector = std::is_signed_v<Vector>;
+    static_assert(kSignedRow || kSignedVector);
+    if constexpr (kSignedRow && kSignedVector) {
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kRows), "i"(kVectors));
+    } else if constexpr (kSignedRow) {
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kRows), "i"(kVectors));
+    } else {
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kRows), "i"(kVectors));
+    }
   }
 };
 #undef CRUMB_TILES
@@ -94,14 +103,17 @@ class EmulatedTiles {
     for (std::size_t r = 0; r < shapes_.rows[kTile]; ++r)
       std::memcpy(static_cast<std::int8_t*>(to) + r * stride, row<kTile>(r), shapes_.row_bytes[kTile]);
   }
-  template <int kSums, int kRows, int kVectors>
+  template <int kSums, int kRows, int kVectors, class Row = std::int8_t, class Vector = std::int8_t>
   void add_products() {
     for (std::size_t m = 0; m < shapes_.rows[kSums]; ++m) {
       for (std::size_t n = 0; n < kRegisterLine / 4; ++n) {
         std::uint32_t sum = 0;
         std::memcpy(&sum, row<kSums>(m) + 4 * n, sizeof sum);
-        for (std::size_t k = 0; k < shapes_.row_bytes[kRows]; ++k)
-          sum += static_cast<std::uint32_t>(row<kRows>(m)[k] * row<kVectors>(k / 4)[4 * n + k % 4]);
+        for (std::size_t k = 0; k < shapes_.row_bytes[kRows]; ++k) {
+          const auto a = static_cast<Row>(row<kRows>(m)[k]);
+          const auto b = static_cast<Vector>(row<kVectors>(k / 4)[4 * n + k % 4]);
+          sum += static_cast<std::uint32_t>(a * b);
+        }
         std::memcpy(row<kSums>(m) + 4 * n, &sum, sizeof sum);
       }
     }
