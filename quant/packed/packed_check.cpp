@@ -62,6 +62,45 @@ std::string position_of(uint64_t row, uint64_t column) {
   return "row " + std::to_string(row) + ", column " + std::to_string(column);
 }
 
+/// Finds stray codes in bytes of whole codes, of 1, 2, 4 or 8 bits, without a branch for each: almost all are legal.
+class StrayBytes {
+ public:
+  StrayBytes(const StrayCodes& strays, int bits) : bits_(bits) {
+    if (8 % bits != 0) return;
+    for (unsigned pattern = 0; pattern < 1U << bits; ++pattern) {
+      if (strays.has(static_cast<uint8_t>(pattern))) patterns_.push_back(static_cast<uint8_t>(pattern));
+    }
+    for (unsigned byte = 0; byte < stray_.size(); ++byte) {
+      for (int at = 0; at < 8; at += bits)
+        stray_[byte] |= strays.has(static_cast<uint8_t>((byte >> at) & ((1U << bits) - 1)));
+    }
+  }
+
+  bool are_in(std::span<const std::byte> bytes) const {
+    if (patterns_.size() > kFew) {
+      bool found = false;
+      for (const std::byte byte : bytes) found |= stray_[std::to_integer<size_t>(byte)];
+      return found;
+    }
+    uint8_t found = 0;
+    for (const uint8_t pattern : patterns_) {
+      for (int at = 0; at < 8; at += bits_) {
+        const auto mask = static_cast<uint8_t>(((1U << bits_) - 1) << at);
+        const auto stray = static_cast<uint8_t>(pattern << at);
+        for (const std::byte byte : bytes) found |= (std::to_integer<uint8_t>(byte) & mask) == stray ? 1 : 0;
+      }
+    }
+    return found != 0;
+  }
+
+ private:
+  static constexpr size_t kFew = 4;  ///< patterns that are faster compared, in vectors, than looked up
+
+  int bits_;
+  std::vector<uint8_t> patterns_;
+  std::array<bool, 256> stray_{};  ///< by byte: whether one of its codes may not occur
+};
+
 /// Checks rows of packed codes that come in slices of any size, however long a row is.
 class CodesCheck {
  public:
@@ -69,18 +108,12 @@ class CodesCheck {
   CodesCheck(const Encoding& encoding, uint64_t rows, uint64_t cols, std::string what, std::string item)
       : bits_(encoding.number->bits),
         strays_(encoding, what),
+        stray_bytes_(strays_, bits_),
         rows_(rows),
         cols_(cols),
         row_bytes_(packed_bytes(cols, bits_)),
         what_(std::move(what)),
-        item_(std::move(item)) {
-    if (8 % bits_ != 0) return;
-    const size_t patterns = size_t{1} << bits_;
-    for (size_t byte = 0; byte < stray_byte_.size(); ++byte) {
-      for (int at = 0; at < 8; at += bits_)
-        stray_byte_[byte] |= strays_.has(static_cast<uint8_t>((byte >> at) & (patterns - 1)));
-    }
-  }
+        item_(std::move(item)) {}
 
   Status take(std::span<const std::byte> slice) {
     while (!slice.empty() || !pending_.empty()) {
@@ -133,11 +166,8 @@ class CodesCheck {
   /// Whether one of `count` codes, or of the padding bits after them, may be a stray one.
   bool has_stray(std::span<const std::byte> bytes, uint64_t count) const {
     if (!strays_.any()) return false;
+    if (8 % bits_ == 0) return stray_bytes_.are_in(bytes);
     bool found = false;
-    if (8 % bits_ == 0) {  // without a branch for each code, since almost all are legal
-      for (const std::byte byte : bytes) found |= stray_byte_[std::to_integer<size_t>(byte)];
-      return found;
-    }
     std::array<uint8_t, kEights * 8> codes;
     const std::span<uint8_t> some(codes.data(), count);
     unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), bits_, 0, some);
@@ -153,10 +183,10 @@ class CodesCheck {
 
   const int bits_;
   const StrayCodes strays_;
+  const StrayBytes stray_bytes_;
   uint64_t rows_, cols_, row_bytes_;
   std::string what_, item_;
-  std::array<bool, 256> stray_byte_{};  ///< by byte of whole codes: whether one of these codes may not occur
-  std::vector<std::byte> pending_;      ///< the beginning of a piece whose rest is in the next slice
+  std::vector<std::byte> pending_;  ///< the beginning of a piece whose rest is in the next slice
   uint64_t row_ = 0;
   uint64_t at_ = 0;  ///< bytes of the row that were checked
 };
@@ -167,6 +197,7 @@ class TilesCheck {
   TilesCheck(const Encoding& encoding, const EncodedLayout& layout, std::string what)
       : bits_(encoding.number->bits),
         strays_(encoding, what),
+        stray_bytes_(strays_, bits_),
         matrix_{layout.matrix_rows, layout.matrix.cols},
         across_((matrix_.cols + kTileCols - 1) / kTileCols),
         down_((matrix_.rows + kTileRows - 1) / kTileRows),
@@ -195,7 +226,7 @@ class TilesCheck {
     const uint64_t first_row = tile_ / across_ / down_ * matrix_.rows + inside;
     const uint64_t rows = std::min(kTileRows, matrix_.rows - inside);
     const uint64_t cols = std::min(kTileCols, matrix_.cols - first_col);
-    if (!strays_.any() && rows == kTileRows && cols == kTileCols) return {};
+    if (rows == kTileRows && cols == kTileCols && !has_stray(tile)) return {};
     std::array<uint8_t, kTileCols> codes;
     for (uint64_t r = 0; r < kTileRows; ++r) {
       unpack_tile_row(tile, bits_, r, codes);
@@ -213,8 +244,20 @@ class TilesCheck {
     return {};
   }
 
+  /// Whether a tile without padding has a code that may not occur.
+  bool has_stray(const uint8_t* tile) const {
+    if (!strays_.any()) return false;
+    if (8 % bits_ == 0) return stray_bytes_.are_in(std::as_bytes(std::span(tile, tile_bytes(bits_))));
+    std::array<uint8_t, kTileRows * kTileCols> codes;
+    unpack_tile(tile, bits_, codes.data());
+    bool found = false;
+    for (const uint8_t code : codes) found |= strays_.has(code);
+    return found;
+  }
+
   const int bits_;
   const StrayCodes strays_;
+  const StrayBytes stray_bytes_;
   const MatrixShape matrix_;  ///< in a stack, that of one matrix
   const uint64_t across_;     ///< tiles next to each other
   const uint64_t down_;       ///< tiles below each other in one matrix

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "formats/number/packing.h"
+#include "formats/number/tiles.h"
+#include "quant/codes/code_layout.h"
 #include "quant/quantizer.h"
 #include "tests/support/samples.h"
 
@@ -101,4 +103,47 @@ TEST_CASE("packed check: any one code that the format does not have is found, an
   }
   CHECK(strayed > 150);
   CHECK(padded > 150);
+}
+
+TEST_CASE(
+    "packed check: in tiles, too, any one code that the format does not have is found, and any padding") {
+  std::mt19937 engine(6);
+  size_t strayed = 0, padded = 0;
+  for (const NumberFormat& number : crumb::number_formats()) {
+    if (number.scale_only || number.learned) continue;
+    for (const char* range : {"", ":range=full", ":range=narrow"}) {
+      if (*range && !number.has_range()) continue;
+      const std::string text = std::string(number.name) + ":tensor" + range;
+      CAPTURE(text);
+      const QuantSpec spec = QuantSpec::parse(text);
+      const std::vector<uint8_t> patterns = forbidden(number, spec.encoding(std::vector<uint64_t>{1}).range);
+      for (int round = 0; round < 12; ++round) {
+        const uint64_t rows = 1 + engine() % 40, cols = 1 + engine() % 100;
+        const std::vector<uint64_t> shape{rows, cols};
+        QuantizedTensor tensor = crumb::in_layout(
+            crumb::quantize(spec, crumb::testing::normal_values(rows * cols, engine()), shape, {.threads = 1})
+                .view(),
+            text, crumb::CodeLayout::kTiles);
+        REQUIRE(fault(tensor, shape, engine) == "");
+        const bool is_padding = patterns.empty() || round % 3 == 0;
+        const uint64_t row = is_padding ? engine() % ((rows + 15) / 16 * 16) : engine() % rows;
+        const uint64_t col = is_padding ? engine() % ((cols + 31) / 32 * 32) : engine() % cols;
+        if (is_padding && row < rows && col < cols) continue;
+        uint8_t* const tile = reinterpret_cast<uint8_t*>(tensor.codes.data()) +
+                              (row / 16 * ((cols + 31) / 32) + col / 32) * crumb::tile_bytes(number.bits);
+        std::array<uint8_t, crumb::kTileRows * crumb::kTileCols> codes;
+        for (uint64_t i = 0; i < codes.size(); ++i)
+          codes[i] = crumb::tile_code_ref(tile, number.bits, i / crumb::kTileCols, i % crumb::kTileCols);
+        codes[row % 16 * crumb::kTileCols + col % 32] = is_padding ? 1 : patterns[engine() % patterns.size()];
+        crumb::pack_tile(codes, number.bits, tile);
+        const std::string place = "at row " + std::to_string(row) + ", column " + std::to_string(col);
+        const std::string message = fault(tensor, shape, engine);
+        CHECK(message.find(place) != std::string::npos);
+        CHECK((message.find("padding bits") != std::string::npos) == is_padding);
+        ++(is_padding ? padded : strayed);
+      }
+    }
+  }
+  CHECK(strayed > 150);
+  CHECK(padded > 100);
 }
