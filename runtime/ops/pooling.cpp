@@ -201,39 +201,86 @@ graph::Window with_long_axis_last(graph::Window window) {
   return window;
 }
 
-template <class T>
-void take_larger_of(T* to, const T* from, std::size_t count, std::size_t stride) {
-  if constexpr (std::is_same_v<T, float>) {
-    static const auto kernel = may_use(Isa::kAvx2) ? take_larger_avx2 : take_larger_portable;
-    kernel(to, from, count, stride);
-  } else {
-    for (std::size_t i = 0; i < count; ++i) to[i] = larger_of(to[i], from[i * stride]);
+/// Maxima over the windows of planes with two axes, one tap after the other in the order of the window, so
+/// that of zeros and of NaN the first counts.
+class MaximaByTaps {
+ public:
+  explicit MaximaByTaps(const graph::Window& window) : w_(window), behind_(window.output[1]) {
+    for (const Reach& tap : w_.across) {
+      first_ = std::max(first_, tap.begin);
+      behind_ = std::min(behind_, tap.end);
+    }
+    if (first_ >= behind_) first_ = behind_ = 0;
+    for (std::int64_t row = 0; row < window.output[0]; ++row) {
+      Row& made = rows_.emplace_back();
+      for (const Reach& down : w_.down) {
+        if (!PlaneWindows::has(down, row)) continue;
+        for (const Reach& across : w_.across) {
+          made.taps.push_back({w_.row_of(down, row), &across});
+          if (behind_ > 0)
+            made.offsets.push_back(w_.row_of(down, row) +
+                                   static_cast<std::size_t>(first_ * window.strides[1] + across.from));
+        }
+      }
+    }
   }
-}
 
-/// Maxima of floats over the windows of planes with two axes, one tap after the other in the order of the
-/// window, so that of zeros and of NaN the first counts.
+  const PlaneWindows& windows() const { return w_; }
+
+  /// The outputs of a plane.
+  template <class T>
+  void take(const T* plane, T* made) const {
+    const std::int64_t columns = w_.window.output[1];
+    for (const Row& row : rows_) {
+      take_each(row, plane, 0, first_, made);
+      if constexpr (std::is_same_v<T, float>)
+        largest_of_taps({plane, row.offsets, w_.stride}, static_cast<std::size_t>(behind_ - first_),
+                        made + first_);
+      else
+        take_each(row, plane, first_, behind_, made);
+      take_each(row, plane, behind_, columns, made);
+      made += w_.columns;
+    }
+  }
+
+ private:
+  struct Tap {
+    std::size_t row;  ///< of the input, its offset in a plane
+    const Reach* across;
+  };
+  /// Of outputs: the taps that are in the input, and where those of output first_ are in a plane.
+  struct Row {
+    std::vector<Tap> taps;
+    std::vector<std::size_t> offsets;
+  };
+
+  /// By the definition, the outputs [begin, end) of a row.
+  template <class T>
+  void take_each(const Row& row, const T* plane, std::int64_t begin, std::int64_t end, T* made) const {
+    for (std::int64_t at = begin; at < end; ++at) {
+      T most = -std::numeric_limits<T>::infinity();
+      for (const Tap& tap : row.taps) {
+        if (PlaneWindows::has(*tap.across, at))
+          most = larger_of(
+              most, plane[tap.row + static_cast<std::size_t>(at * w_.window.strides[1] + tap.across->from)]);
+      }
+      made[at] = most;
+    }
+  }
+
+  PlaneWindows w_;
+  std::int64_t first_ = 0, behind_;  ///< outputs of a row that have all taps of the row inside
+  std::vector<Row> rows_;
+};
+
 template <class T>
 void max_by_taps(const Pool& pool, const T* x, T* to, int threads) {
   const graph::Window window = with_long_axis_last(pool.window);
-  const PlaneWindows w(window);
-  const auto take = [&](T* made, const T* row, const Reach& tap) {
-    take_larger_of(made + tap.begin, row + w.first_of(tap), static_cast<std::size_t>(tap.end - tap.begin),
-                   w.stride);
-  };
+  const MaximaByTaps maxima(window);
+  const PlaneWindows& w = maxima.windows();
   parallel_for(pool.planes, kFewMaxima / (w.plane * w.across.size() + 1) + 1, threads,
                [&](std::size_t begin, std::size_t end) {
-                 for (std::size_t p = begin; p < end; ++p) {
-                   T* made = to + p * w.made;
-                   for (std::int64_t row = 0; row < window.output[0]; ++row, made += w.columns) {
-                     std::fill_n(made, w.columns, -std::numeric_limits<T>::infinity());
-                     for (const Reach& down : w.down) {
-                       if (!w.has(down, row)) continue;
-                       for (const Reach& tap : w.across)
-                         if (tap.begin < tap.end) take(made, x + p * w.plane + w.row_of(down, row), tap);
-                     }
-                   }
-                 }
+                 for (std::size_t p = begin; p < end; ++p) maxima.take(x + p * w.plane, to + p * w.made);
                });
 }
 

@@ -36,6 +36,7 @@ struct DrawnTerms {
     products.positions = 1 + below(products.lines == 1 ? 200 : 40);
     products.terms = below(3) == 0 ? below(20) : below(120);
     if (below(4) == 0) products.terms = below(2) == 0 ? 9 : 25;
+    if (below(6) == 0) products.terms = 180 + below(200);  // in larger tiles
     products.w_stride = products.terms + below(5);
     products.y_line = products.positions + below(3);
     products.y_stride = products.lines * products.y_line + below(3);
