@@ -53,8 +53,10 @@ void copy_by_index(const T* from, const std::vector<Ints>& offsets, T fill, std:
     to[0] = from[0];
     return;
   }
-  const CopiedLine line(offsets.back());
-  const std::size_t last = offsets.size() - 1, width = offsets.back().size();
+  std::size_t last = offsets.size() - 1;  // of the axes; one element of its own makes no axis
+  while (last > 0 && offsets[last].size() == 1 && offsets[last][0] == 0) --last;
+  const CopiedLine line(offsets[last]);
+  const std::size_t width = offsets[last].size();
   std::vector<std::size_t> index(last, 0);
   std::int64_t previous = kNoElement;
   for (T* row = to.data(); row < to.data() + to.size(); row += width) {
