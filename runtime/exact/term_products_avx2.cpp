@@ -17,6 +17,7 @@ constexpr std::size_t kWidth = 8;
 constexpr std::size_t kTileVectors = 2;  // times kTileOutputs sums in registers, next to x and w
 constexpr std::size_t kLongVectors = 4;  // of one output or two
 constexpr std::size_t kTreeVectors = 2;  // five times in registers
+constexpr std::size_t kHeldOutputs = 1;  // whose weights are held in registers, nine each
 
 CRUMB_TERMS inline Mask mask_of(std::size_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
@@ -29,6 +30,12 @@ CRUMB_TERMS inline void store_some(float* to, Mask mask, Vector v) { _mm256_mask
 CRUMB_TERMS inline Vector broadcast(float value) { return _mm256_set1_ps(value); }
 CRUMB_TERMS inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 CRUMB_TERMS inline Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+
+/// The compiler may not read the memory again instead, which takes longer where it is not aligned.
+CRUMB_TERMS inline Vector in_register(Vector v) {
+  asm("" : "+x"(v));
+  return v;
+}
 
 }  // namespace
 

@@ -17,6 +17,7 @@ constexpr std::size_t kWidth = 16;
 constexpr std::size_t kTileVectors = 4;  // times kTileOutputs sums in registers, next to x and w
 constexpr std::size_t kLongVectors = 8;  // of one output or two
 constexpr std::size_t kTreeVectors = 4;  // five times in registers
+constexpr std::size_t kHeldOutputs = 2;  // whose weights are held in registers, nine each
 
 CRUMB_TERMS inline Mask mask_of(std::size_t count) { return static_cast<Mask>((1U << count) - 1); }
 CRUMB_TERMS inline Vector load(const float* from) { return _mm512_loadu_ps(from); }
@@ -28,6 +29,12 @@ CRUMB_TERMS inline void store_some(float* to, Mask mask, Vector v) { _mm512_mask
 CRUMB_TERMS inline Vector broadcast(float value) { return _mm512_set1_ps(value); }
 CRUMB_TERMS inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 CRUMB_TERMS inline Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+
+/// The compiler may not read the memory again instead, which takes longer where it is not aligned.
+CRUMB_TERMS inline Vector in_register(Vector v) {
+  asm("" : "+v"(v));
+  return v;
+}
 
 }  // namespace
 
