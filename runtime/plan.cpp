@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/seconds.h"
+#include "runtime/fuse/followed_convolution.h"
 #include "runtime/fuse/fused_kernel.h"
 #include "runtime/fuse/regions.h"
 #include "runtime/held_sparse.h"
@@ -213,8 +214,33 @@ void Plan::fuse(const Graph& graph) {
     step.inputs.clear();
     for (const std::string& value : fused.inputs()) step.inputs.push_back(slots.at(value));
     step.kernel = std::move(fused);
+    step.is_region = true;
   }
   std::erase_if(steps_, [&](const Step& step) { return taken[step.node]; });
+  follow_convolutions(graph);
+}
+
+void Plan::follow_convolutions(const Graph& graph) {
+  const graph::Links links(graph);
+  std::vector<Step> steps;
+  for (Step& step : steps_) {
+    const Node& node = graph.nodes[step.node];
+    Step* const before = steps.empty() ? nullptr : &steps.back();
+    const Node* const convolution = before ? &graph.nodes[before->node] : nullptr;
+    if (step.has_substitute || step.is_region || !before || before->has_substitute ||
+        convolution->op != "Conv" || convolution->domain != graph::kOnnxDomain ||
+        !FollowedConvolution::may_follow(*convolution, node) || links.is_output(convolution->outputs[0]) ||
+        links.consumers(convolution->outputs[0]).size() != 1) {
+      steps.push_back(std::move(step));
+      continue;
+    }
+    before->kernel =
+        FollowedConvolution(*convolution, std::move(before->kernel), node, std::move(step.kernel));
+    before->inputs.insert(before->inputs.end(), step.inputs.begin() + 1, step.inputs.end());
+    before->outputs = std::move(step.outputs);
+    before->node = step.node;
+  }
+  steps_ = std::move(steps);
 }
 
 void Plan::find_last_uses() {

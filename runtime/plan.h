@@ -28,7 +28,8 @@ class Plan {
  public:
   /// Throws one Error that names every node that cannot be computed, and why; also where no node makes a
   /// value of `instead`. Values that depend on constants alone are computed here, once. With `fuses`,
-  /// elementwise nodes become one step where the bits stay the same (fuse/regions.h).
+  /// elementwise nodes become one step where the bits stay the same (fuse/regions.h), and so do convolutions
+  /// and what follows them (fuse/followed_convolution.h).
   explicit Plan(const graph::Graph& graph, bool fuses = true, const Substitutes& instead = {});
 
   /// Inputs and outputs are in the graph's order. Every value is freed after its last use. Several threads
@@ -46,6 +47,7 @@ class Plan {
   struct Step {
     std::size_t node = 0;
     bool has_substitute = false;  ///< and so it joins no region
+    bool is_region = false;       ///< and so it follows no convolution
     Kernel kernel;
     std::vector<std::size_t> inputs;  ///< slots; kNoSlot where left out
     std::vector<std::size_t> outputs;
@@ -55,8 +57,9 @@ class Plan {
 
   class Builder;
 
-  /// Makes the steps of each region one step.
+  /// Makes the steps of each region one step, and those of convolutions and the nodes that follow them.
   void fuse(const graph::Graph& graph);
+  void follow_convolutions(const graph::Graph& graph);
   void find_last_uses();
   /// Computes a step whose inputs are constants, and makes its outputs constants. Returns whether it could.
   bool fold(const graph::Node& node, const Step& step);

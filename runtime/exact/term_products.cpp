@@ -20,6 +20,17 @@ float sum_of_terms(const TermProducts& p, std::size_t n, const float* x) {
   return fold(partial);
 }
 
+float then_of(const TermsThen& then, std::size_t n, float r) {
+  switch (then.what) {
+    case TermsThen::What::kNothing: break;
+    case TermsThen::What::kClip:
+      if (r < then.least) r = then.least;
+      return r > then.most ? then.most : r;
+    case TermsThen::What::kSlope: return r < 0 ? r * then.slopes[n * then.slopes_step] : r;
+  }
+  return r;
+}
+
 }  // namespace
 
 void multiply_terms_ref(const TermProducts& p) {
@@ -29,6 +40,7 @@ void multiply_terms_ref(const TermProducts& p) {
         float& y = p.y[n * p.y_stride + line * p.y_line + at];
         y = sum_of_terms(p, n, p.x + line * p.x_line + at);
         if (p.bias) y += p.bias[n];
+        y = then_of(p.then, n, y);
       }
     }
   }

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 #include "runtime/exact/products.h"
 
@@ -32,7 +34,20 @@ constexpr std::size_t panel_row(std::size_t k, std::size_t terms) {
 }
 constexpr std::size_t panel_rows(std::size_t terms) { return terms + kPartialSums; }
 
-/// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that; for n < outputs, l <
+/// What is computed of a result, r, before it is written; as the operators of those names do.
+struct TermsThen {
+  enum class What : std::uint8_t {
+    kNothing,
+    kClip,   ///< least where r < least, and most where what comes of it is > most
+    kSlope,  ///< r times the slope of its output where r < 0: slopes[n * slopes_step]
+  };
+  What what = What::kNothing;
+  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
+  const float* slopes = nullptr;
+  std::size_t slopes_step = 0;
+};
+
+/// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that, and `then` of that; for n < outputs, l <
 /// lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + offset + p], where offset is
 /// x_offsets[place_of_term(k, terms)], and y[n, l, p] is y[n * y_stride + l * y_line + p]. w_stride counts
 /// floats from output to output. y overlaps nothing else.
@@ -49,6 +64,7 @@ struct TermProducts {
   std::size_t w_stride = 0;
   const float* packed = nullptr;  ///< the same weights by pack_terms(), or null
   const float* bias = nullptr;    ///< null: none
+  TermsThen then = {};
   float* y = nullptr;
   std::size_t y_stride = 0;
   std::size_t y_line = 0;

@@ -31,6 +31,14 @@ CRUMB_TERMS inline Vector broadcast(float value) { return _mm256_set1_ps(value);
 CRUMB_TERMS inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 CRUMB_TERMS inline Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
 
+CRUMB_TERMS inline Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+/// a > r ? a : r, so that r stays where it is NaN or equal; smaller_or() likewise.
+CRUMB_TERMS inline Vector larger_or(Vector a, Vector r) { return _mm256_max_ps(a, r); }
+CRUMB_TERMS inline Vector smaller_or(Vector a, Vector r) { return _mm256_min_ps(a, r); }
+/// `then` where r < 0, else r.
+CRUMB_TERMS inline Vector where_negative(Vector r, Vector then) {
+  return _mm256_blendv_ps(r, then, _mm256_cmp_ps(r, _mm256_setzero_ps(), _CMP_LT_OQ));
+}
 /// The compiler may not read the memory again instead, which takes longer where it is not aligned.
 CRUMB_TERMS inline Vector in_register(Vector v) {
   asm("" : "+x"(v));

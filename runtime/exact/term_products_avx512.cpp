@@ -30,6 +30,14 @@ CRUMB_TERMS inline Vector broadcast(float value) { return _mm512_set1_ps(value);
 CRUMB_TERMS inline Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 CRUMB_TERMS inline Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
 
+CRUMB_TERMS inline Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+/// a > r ? a : r, so that r stays where it is NaN or equal; smaller_or() likewise.
+CRUMB_TERMS inline Vector larger_or(Vector a, Vector r) { return _mm512_maskz_max_ps(0xFFFF, a, r); }
+CRUMB_TERMS inline Vector smaller_or(Vector a, Vector r) { return _mm512_maskz_min_ps(0xFFFF, a, r); }
+/// `then` where r < 0, else r.
+CRUMB_TERMS inline Vector where_negative(Vector r, Vector then) {
+  return _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(r, _mm512_setzero_ps(), _CMP_LT_OQ), then);
+}
 /// The compiler may not read the memory again instead, which takes longer where it is not aligned.
 CRUMB_TERMS inline Vector in_register(Vector v) {
   asm("" : "+v"(v));

@@ -1,4 +1,6 @@
 // Convolutions and transposed convolutions.
+#include "runtime/ops/convolution.h"
+
 #include <algorithm>
 
 #include "graph/window.h"
@@ -36,7 +38,7 @@ ConvolutionLayer layer_of(const Call& call, bool transposed) {
   return layer;
 }
 
-void run(Call& call, const ConvolutionLayer& layer, const float* w) {
+void run(Call& call, const ConvolutionLayer& layer, const float* w, const exact::TermsThen& then = {}) {
   const Array& x = call.in(0);
   std::span<const float> bias;
   if (call.has(2)) {
@@ -53,18 +55,13 @@ void run(Call& call, const ConvolutionLayer& layer, const float* w) {
                                      .x = call.floats(0).data(),
                                      .w = w,
                                      .bias = bias.empty() ? nullptr : bias.data(),
-                                     .y = made.writable<float>().data()};
+                                     .y = made.writable<float>().data(),
+                                     .then = then};
   convolve(layer, operands, call.threads());
 }
 
 Kernel convolution(const NodeFacts&) {
-  return [](Call& call) {
-    ConvolutionLayer layer = layer_of(call, false);
-    graph::Window window = graph::window_of(call.node(), layer.windows.input, layer.windows.kernel);
-    layer.windows = {window.kernel, window.strides, window.dilations,
-                     window.begin,  window.input,   window.output};
-    run(call, layer, call.floats(1).data());
-  };
+  return [](Call& call) { convolve_then(call, {}); };
 }
 
 /// The weight [inputs, outputs, kernel...] of each group as rows of terms: [group][output][input][kernel].
@@ -98,6 +95,14 @@ Kernel transposed_convolution(const NodeFacts&) {
 }
 
 }  // namespace
+
+void convolve_then(Call& call, const exact::TermsThen& then) {
+  ConvolutionLayer layer = layer_of(call, false);
+  graph::Window window = graph::window_of(call.node(), layer.windows.input, layer.windows.kernel);
+  layer.windows = {window.kernel, window.strides, window.dilations,
+                   window.begin,  window.input,   window.output};
+  run(call, layer, call.floats(1).data(), then);
+}
 
 std::span<const OperatorRow> convolution_operators() {
   static constexpr OperatorRow kRows[] = {{"Conv", convolution, Takes::kFloats},

@@ -4,7 +4,6 @@
 
 #include "base/threads/parallel.h"
 #include "runtime/exact/products.h"
-#include "runtime/exact/term_products.h"
 #include "runtime/ops/spread_image.h"
 #include "runtime/scratch.h"
 
@@ -66,12 +65,15 @@ exact::TermProducts products_of(const ConvolutionLayer& layer, const Convolution
                                 const float* packed, const Job& job, std::size_t positions) {
   const std::size_t channel = job.group * layer.outputs + job.first;
   const std::size_t channels = layer.groups * layer.outputs;
+  exact::TermsThen then = operands.then;
+  if (then.slopes) then.slopes += channel * then.slopes_step;
   return {.outputs = job.outputs,
           .terms = layer.terms,
           .w = operands.w + channel * layer.terms,
           .w_stride = layer.terms,
           .packed = packed ? packed + channel * layer.terms : nullptr,
           .bias = operands.bias ? operands.bias + channel : nullptr,
+          .then = then,
           .y = operands.y + (job.sample * channels + channel) * positions,
           .y_stride = positions};
 }

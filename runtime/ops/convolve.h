@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "runtime/exact/term_products.h"
 #include "runtime/ops/windows.h"
 
 namespace crumb::runtime {
@@ -15,11 +16,13 @@ struct ConvolutionLayer {
 };
 
 /// x is [samples, groups * inputs, input...], w has `outputs` rows of `terms` for each group, bias (null:
-/// none) a number for each output channel, y is [samples, groups * outputs, output...].
+/// none) a number for each output channel, y is [samples, groups * outputs, output...]. `then` is computed of
+/// each element; its slopes are those of output channels.
 struct ConvolutionOperands {
   std::size_t samples = 0;
   const float *x = nullptr, *w = nullptr, *bias = nullptr;
   float* y = nullptr;
+  exact::TermsThen then = {};
 };
 
 /// How the windows reach the products; the bits are the same.

@@ -18,6 +18,7 @@
 using crumb::runtime::exact::dot_ref;
 using crumb::runtime::exact::place_of_term;
 using crumb::runtime::exact::TermProducts;
+using crumb::runtime::exact::TermsThen;
 using crumb::testing::number_bits;
 
 namespace {
@@ -25,7 +26,7 @@ namespace {
 /// Operands in memory of their own size, so that a read or write beyond it is seen, with numbers of all
 /// sizes, zeros of both signs, products below the least number, and rarely infinities.
 struct DrawnTerms {
-  std::vector<float> x, w, bias, y;
+  std::vector<float> x, w, bias, slopes, y;
   std::vector<std::size_t> offsets;
   TermProducts products;
 
@@ -69,6 +70,14 @@ struct DrawnTerms {
     y.assign((products.outputs - 1) * products.y_stride + (products.lines - 1) * products.y_line +
                  products.positions,
              7.0F);
+    const std::size_t then = below(4);
+    if (then == 1) {
+      const std::vector<float> limits = draw(1, 0, 2);
+      products.then = {.what = TermsThen::What::kClip, .least = limits[0], .most = limits[1]};
+    } else if (then == 2) {
+      slopes = draw(1, 0, products.outputs);
+      products.then = {.what = TermsThen::What::kSlope, .slopes = slopes.data(), .slopes_step = below(2)};
+    }
     products.x = x.data();
     products.w = w.data();
     products.bias = bias.empty() ? nullptr : bias.data();
@@ -94,6 +103,12 @@ TEST_CASE("term products: every way has the definition's bits, and writes nothin
         float& y = expected[n * p.y_stride + line * p.y_line + position];
         y = dot_ref(row.data(), p.w + n * p.w_stride, p.terms);
         if (p.bias) y += p.bias[n];
+        if (p.then.what == TermsThen::What::kClip) {
+          y = y < p.then.least ? p.then.least : y;
+          y = y > p.then.most ? p.then.most : y;
+        } else if (p.then.what == TermsThen::What::kSlope && y < 0) {
+          y *= p.then.slopes[n * p.then.slopes_step];
+        }
       }
     }
     const auto is_same_by = [&](const auto& way) {
