@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 #define CRUMB_INLINED __attribute__((always_inline))  // for lambdas
 // clang-format off
 namespace baseline {
+constexpr bool kLooksUp = false;
 #include "quant/loops/body.inc"
 #include "quant/loops/blocks.inc"
 #include "quant/loops/error.inc"
@@ -34,6 +36,7 @@ namespace baseline {
 #pragma GCC target("avx2")
 #endif
 namespace avx2 {
+constexpr bool kLooksUp = false;
 #include "quant/loops/body.inc"
 #include "quant/loops/blocks.inc"
 #include "quant/loops/error.inc"
@@ -50,6 +53,7 @@ namespace avx2 {
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 namespace avx512 {
+constexpr bool kLooksUp = true;
 #include "quant/loops/body.inc"
 #include "quant/loops/blocks.inc"
 #include "quant/loops/error.inc"
