@@ -26,6 +26,7 @@ constexpr bool kLooksUp = false;
 #include "quant/loops/distortion.inc"
 #include "quant/loops/fake.inc"
 #include "quant/loops/a2q.inc"
+#include "quant/loops/hqo.inc"
 }  // namespace baseline
 
 #if defined(__x86_64__)
@@ -43,6 +44,7 @@ constexpr bool kLooksUp = false;
 #include "quant/loops/distortion.inc"
 #include "quant/loops/fake.inc"
 #include "quant/loops/a2q.inc"
+#include "quant/loops/hqo.inc"
 }  // namespace avx2
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -60,6 +62,7 @@ constexpr bool kLooksUp = true;
 #include "quant/loops/distortion.inc"
 #include "quant/loops/fake.inc"
 #include "quant/loops/a2q.inc"
+#include "quant/loops/hqo.inc"
 }  // namespace avx512
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -77,7 +80,7 @@ constexpr bool kLooksUp = true;
 #isa, isa::absmax_bits, isa::widen_range, isa::encode, isa::block_absmax, isa::block_scales,      \
         isa::scaled_ideals, isa::encode_blocks, isa::decode, isa::squared_error, isa::squared_errors, \
         isa::value_errors, isa::lane_extremes, isa::distortion, isa::fake, isa::fake_gradients,       \
-        isa::row_sum, isa::row_norm, isa::row_codes, isa::row_sums, isa::row_gradients                \
+        isa::row_sum, isa::row_norm, isa::row_codes, isa::row_sums, isa::row_gradients, isa::hqo_step \
   }
 constexpr Loops kBaseline = CRUMB_LOOPS(baseline);
 #if defined(__x86_64__)

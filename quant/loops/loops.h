@@ -150,6 +150,14 @@ struct Loops {
   /// out[i] = of_grad grad[i] - sign(x[i] - mean) of_sign - less, sign(0) = 1.
   void (*row_gradients)(const float* x, const float* grad, size_t n, double mean, double of_grad,
                         double of_sign, double less, float* out);
+
+  /// The step of HQQ (quant/search/scale_search.h) for n values whose codes stand for values[i] s:
+  ///   sizes[i] = |x[i] - values[i] s|, targets[i] = x[i] - shrink(x[i] - values[i] s), ratios[i] = targets[i]
+  ///   / values[i],
+  /// where shrink() takes sizes[i]^exponent by any powf whose error is less than a unit in the last place:
+  /// targets[i] is NaN where such may differ.
+  void (*hqo_step)(const float* x, const float* values, size_t n, float s, float exponent, float beta,
+                   float* sizes, float* targets, float* ratios);
 };
 
 /// Whether `fake` and `fake_gradients` support the grid: half-even rounding, codebooks of at most 16 values.

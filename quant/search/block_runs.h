@@ -27,4 +27,12 @@ void for_runs(const BlockValues& block, const Visit& visit) {
   }
 }
 
+inline constexpr uint64_t kPiece = uint64_t{1} << 16;  ///< values that are encoded, or counted, at a time
+
+/// Calls visit for the pieces, at most kPiece long, in which a run is encoded.
+template <class Visit>
+void for_pieces(const float* x, uint64_t n, uint64_t index, const Visit& visit) {
+  for (uint64_t done = 0; done < n; done += kPiece) visit(x + done, std::min(kPiece, n - done), index + done);
+}
+
 }  // namespace crumb

@@ -16,15 +16,7 @@ namespace crumb {
 namespace {
 
 constexpr int kLsqSteps = 50;
-constexpr int kHqoSteps = 1000;
-constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
-constexpr float kNvfp4Range = 2688.0F;          // 448 * 6: largest block scale times largest element
-
-/// Calls visit for the pieces, at most kPiece long, in which a run is encoded.
-template <class Visit>
-void for_pieces(const float* x, uint64_t n, uint64_t index, const Visit& visit) {
-  for (uint64_t done = 0; done < n; done += kPiece) visit(x + done, std::min(kPiece, n - done), index + done);
-}
+constexpr float kNvfp4Range = 2688.0F;  // 448 * 6: largest block scale times largest element
 
 /// Returns the 0-based index of the value at 1-based sorted position floor(p/100 * n + 0.5), at least the
 /// first.
@@ -78,20 +70,6 @@ float percentile_of(const BlockValues& block, bool magnitudes, double p) {
   const auto at = values.begin() + static_cast<ptrdiff_t>(rank);
   std::nth_element(values.begin(), at, values.end());
   return *at;
-}
-
-float median_of(std::vector<float>& values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// HQQ's generalised soft threshold for the l_p norm.
-float shrink(float error, float p, float beta) {
-  const float size = std::fabs(error);
-  if (size == 0) return 0;
-  const float power = p == 0.5F ? 1 / std::sqrt(size) : std::pow(size, p - 1);
-  return std::copysign(std::max(size - power / beta, 0.0F), error);
 }
 
 /// Returns the power of two that scales values of this magnitude to about 1.
@@ -286,53 +264,6 @@ BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start
   return error(block, current, unit) < error(block, start, unit) ? current : start;
 }
 
-BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start) const {
-  const bool moves_zero = spec_.zero != ZeroPoint::kNone;
-  const float p = moves_zero ? 0.5F : 0.7F;
-  // Scales move along plateaus of the error, by steps that most scale formats cannot hold: they stay float32
-  // during the search and are stored at the end.
-  constexpr double kPlateau = 1 + 1e-6;
-  double beta = moves_zero ? 1.0 : 1e5;
-  BlockFit best = start;
-  BlockFit current = start;
-  double least = std::numeric_limits<double>::infinity();
-  std::vector<float> ratios;
-  std::vector<uint8_t> codes(std::min(block.rows * block.cols, kPiece));
-  for (int step = 0; step < kHqoSteps; ++step, beta *= 1.01) {
-    check_interrupt();
-    double absolute = 0, zeros = 0;
-    ratios.clear();
-    const auto visit = [&](const float* x, uint64_t n, uint64_t index) {
-      loops().encode(grid_, x, n, current.scale, current.zero, index, codes.data());
-      for (uint64_t i = 0; i < n; ++i) {
-        const float value = grid_.values[codes[i]];
-        const float error = x[i] - (value - current.zero) * current.scale;
-        absolute += std::fabs(error);
-        const float target = x[i] - shrink(error, p, static_cast<float>(beta));
-        if (moves_zero) {
-          zeros +=
-              static_cast<double>(value) - static_cast<double>(target) / static_cast<double>(current.scale);
-        } else if (target != 0 && value != 0) {
-          ratios.push_back(target / value);
-        }
-      }
-    };
-    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) { for_pieces(x, n, index, visit); });
-    const bool goes_on = step == 0 || (moves_zero ? absolute < least : absolute <= least * kPlateau);
-    if (!goes_on) break;
-    least = std::min(least, absolute);
-    best = current;
-    if (moves_zero) {
-      set_zero(current, static_cast<float>(zeros / static_cast<double>(block.rows * block.cols)));
-    } else {
-      if (ratios.empty()) break;
-      current.scale = median_of(ratios);
-      if (!(current.scale > 0 && std::isfinite(current.scale))) break;
-    }
-  }
-  return moves_zero ? best : with_scale(best.scale, start);
-}
-
 BlockFit ScaleSearch::fit(const BlockValues& block) const {
   uint32_t bits = 0;
   for_runs(block,
@@ -363,7 +294,8 @@ BlockFit ScaleSearch::fit(const BlockValues& block) const {
   const BlockFit start = store(ideal_scale(range), range);
   if (!(start.scale > 0)) return start;
   if (spec_.search == Search::kLsq) return search_lsq(block, start, unit_of(absmax));
-  if (spec_.search == Search::kHqo) return search_hqo(block, start);
+  if (spec_.search == Search::kHqo)
+    return spec_.zero == ZeroPoint::kNone ? search_hqo_scale(block, start) : search_hqo_zero(block, start);
   return start;
 }
 

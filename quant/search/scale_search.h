@@ -97,7 +97,8 @@ class ScaleSearch {
   BlockFit search_mse_with_minimum(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_lsq(const BlockValues& block, const BlockFit& start, float unit) const;
-  BlockFit search_hqo(const BlockValues& block, const BlockFit& start) const;
+  BlockFit search_hqo_scale(const BlockValues& block, const BlockFit& start) const;
+  BlockFit search_hqo_zero(const BlockValues& block, const BlockFit& start) const;
   BlockFit with_scale(float scale, const BlockFit& zero_of) const;
 
   const QuantSpec& spec_;

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "quant/distortion.h"
+#include "quant/loops/loops.h"
 #include "quant/quantizer.h"
 #include "quant/search/scale_search.h"
 #include "tests/quant/quantized_oracle.h"
@@ -81,6 +84,44 @@ TEST_CASE("hqo: scales are those of the published steps, bit for bit") {
   }
   CHECK(moved > 30);
   CHECK(longest == 1000);
+}
+
+TEST_CASE("hqo: a step's targets are those of powf, or left to it, on every instruction set") {
+  std::mt19937_64 engine(3);
+  std::uint64_t drawn = 0, left = 0;
+  const auto below = [&](std::uint64_t n) { return engine() % n; };
+  for (int round = 0; round < 1500; ++round) {
+    const std::size_t n = 1 + below(600);
+    const float scale =
+        std::ldexp(1 + static_cast<float>(below(1000)) / 1000, static_cast<int>(below(40)) - 30);
+    const auto beta = static_cast<float>(1e5 * std::pow(1.01, static_cast<double>(below(1000))));
+    std::vector<float> x(n), values(n), sizes(n), targets(n), ratios(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      values[i] = static_cast<float>(below(15)) - 7;
+      const float off = std::ldexp(static_cast<float>(below(2001)) - 1000, -11 - static_cast<int>(below(12)));
+      x[i] = below(20) == 0 ? values[i] * scale : (values[i] + off) * scale;
+      if (below(200) == 0) x[i] = std::ldexp(x[i], -120);
+    }
+    for (const crumb::Loops* loops : crumb::all_loops()) {
+      loops->hqo_step(x.data(), values.data(), n, scale, 0.7F - 1, beta, sizes.data(), targets.data(),
+                      ratios.data());
+      bool is_right = true;
+      for (std::size_t i = 0; i < n; ++i) {
+        const float error = x[i] - values[i] * scale;
+        is_right = is_right && sizes[i] == std::fabs(error);
+        left += std::isnan(targets[i]) ? 1 : 0;
+        if (std::isnan(targets[i])) continue;
+        const float target = target_of(x[i], error, beta);
+        is_right = is_right && targets[i] == target &&
+                   (values[i] == 0 || std::bit_cast<std::uint32_t>(ratios[i]) ==
+                                          std::bit_cast<std::uint32_t>(target / values[i]));
+      }
+      CHECK(is_right);
+      drawn += n;
+    }
+  }
+  CHECK(drawn > 400'000);
+  CHECK(left < drawn / 10);
 }
 
 TEST_CASE("hqo: moves scales by less than their format's step, and lowers the mean |error|") {
