@@ -228,7 +228,6 @@ void Plan::follow_convolutions(const Graph& graph) {
     Step* const before = steps.empty() ? nullptr : &steps.back();
     const Node* const convolution = before ? &graph.nodes[before->node] : nullptr;
     if (step.has_substitute || step.is_region || !before || before->has_substitute ||
-        convolution->op != "Conv" || convolution->domain != graph::kOnnxDomain ||
         !FollowedConvolution::may_follow(*convolution, node) || links.is_output(convolution->outputs[0]) ||
         links.consumers(convolution->outputs[0]).size() != 1) {
       steps.push_back(std::move(step));

@@ -25,7 +25,7 @@ bool are_of_channels(const Array& slopes, std::int64_t rank, std::int64_t channe
 
 bool FollowedConvolution::may_follow(const graph::Node& convolution, const graph::Node& follower) {
   if (follower.domain != graph::kOnnxDomain || follower.inputs.empty() || follower.outputs.size() != 1 ||
-      !follower.has_output(0) || convolution.outputs.size() != 1)
+      !follower.has_output(0) || !is_convolution(convolution) || convolution.outputs.size() != 1)
     return false;
   const auto takes = std::ranges::count(follower.inputs, convolution.outputs[0]);
   if (takes != 1 || follower.inputs[0] != convolution.outputs[0]) return false;

@@ -12,7 +12,7 @@ namespace crumb::runtime {
 /// A Kernel: its inputs are those of the Conv node, then those of the other node but the first.
 class FollowedConvolution {
  public:
-  /// Whether the other node may follow. Precondition: `convolution` is a Conv of ONNX.
+  /// Whether the first node is a Conv, and the other may follow it.
   static bool may_follow(const graph::Node& convolution, const graph::Node& follower);
 
   /// With the nodes' own kernels, which run where the types or shapes are others.

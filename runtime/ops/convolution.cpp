@@ -96,6 +96,10 @@ Kernel transposed_convolution(const NodeFacts&) {
 
 }  // namespace
 
+bool is_convolution(const graph::Node& node) {
+  return node.op == "Conv" && node.domain == graph::kOnnxDomain;
+}
+
 void convolve_then(Call& call, const exact::TermsThen& then) {
   ConvolutionLayer layer = layer_of(call, false);
   graph::Window window = graph::window_of(call.node(), layer.windows.input, layer.windows.kernel);
