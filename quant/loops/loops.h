@@ -152,8 +152,8 @@ struct Loops {
                         double of_sign, double less, float* out);
 
   /// The step of HQQ (quant/search/scale_search.h) for n values whose codes stand for values[i] s:
-  ///   sizes[i] = |x[i] - values[i] s|, targets[i] = x[i] - shrink(x[i] - values[i] s), ratios[i] = targets[i]
-  ///   / values[i],
+  ///   sizes[i] = |x[i] - values[i] s|, targets[i] = x[i] - shrink(x[i] - values[i] s),
+  ///   ratios[i] = targets[i] / values[i],
   /// where shrink() takes sizes[i]^exponent by any powf whose error is less than a unit in the last place:
   /// targets[i] is NaN where such may differ.
   void (*hqo_step)(const float* x, const float* values, size_t n, float s, float exponent, float beta,
