@@ -42,7 +42,7 @@ bool are_alike(const Graph& graph, const std::string& a, const std::string& b) {
 
 HeadRows rows_of(const Array& x) {
   const auto size = [&](std::int64_t axis) { return static_cast<std::size_t>(x.dim(axis)); };
-  return {x.values<float>().data(), size(1) * size(2) * size(3), size(2) * size(3), size(3), 1};
+  return {x.values<float>().data(), size(1) * size(2) * size(3), size(2) * size(3), size(3)};
 }
 
 /// Counts what a session holds with the meter while the scope lives.

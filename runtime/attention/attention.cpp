@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/threads/parallel.h"
+#include "runtime/attention/score_weights.h"
 #include "runtime/exact/functions.h"
 #include "runtime/exact/products.h"
+#include "runtime/exact/term_products.h"
 #include "runtime/meter.h"
 
 namespace crumb::runtime {
@@ -17,113 +19,102 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t kScores = std::size_t{1} << 16;  // of a block of queries, about
 constexpr std::size_t kMostRows = 64;                  // queries in a block
 constexpr std::size_t kWork = std::size_t{1} << 18;    // fewer multiplications are not worth a thread
+constexpr std::size_t kFewRows = 8;  // of queries, which wait for keys and values from memory
 constexpr std::size_t kLanes = exact::kPartialSums;
 
-/// Values stored by columns: element (b, g, c, j) is at data[b * batch + g * head + c * column + j]. All are
-/// finite: zeros stand for keys that have a value which is not finite.
-struct Columns {
-  const float* data = nullptr;
-  std::size_t batch = 0, head = 0, column = 0;
+/// The keys in blocks.
+struct BlockedKeys {
+  HeadRows rows;
+  std::vector<std::size_t> offsets;  ///< of a block's columns, in the order of exact::TermProducts
+  std::shared_ptr<std::byte[]> memory;
+};
+
+/// The values, all of them finite: zeros stand for those of keys that have one which is not.
+struct FiniteValues {
+  HeadRows rows;
   std::vector<std::vector<std::size_t>> odd;  ///< by [batch, kv_heads]: those keys
   std::shared_ptr<std::byte[]> memory;
 };
 
-bool is_finite(float x) { return std::fabs(x) <= std::numeric_limits<float>::max(); }
-
 bool all_finite(const float* x, std::size_t count) {
   unsigned odd = 0;
-  for (std::size_t i = 0; i < count; ++i) odd |= is_finite(x[i]) ? 0u : 1u;
+  for (std::size_t i = 0; i < count; ++i)
+    odd |= std::fabs(x[i]) <= std::numeric_limits<float>::max() ? 0u : 1u;
   return odd == 0;
 }
 
-/// Transposes the values of one head, [keys, columns].
-void turn(const Attention& a, const float* from, float* to) {
-  constexpr std::size_t kTile = 16;
-  for (std::size_t j = 0; j < a.keys; j += kTile) {
-    for (std::size_t c = 0; c < a.value_depth; c += kTile) {
-      for (std::size_t i = j; i < std::min(a.keys, j + kTile); ++i) {
-        for (std::size_t k = c; k < std::min(a.value_depth, c + kTile); ++k)
-          to[k * a.keys + i] = from[i * a.v.row + k * a.v.column];
-      }
-    }
-  }
+/// Calls f(k) for the terms in the order of exact::TermProducts.
+template <class F>
+void for_terms(std::size_t terms, const F& f) {
+  for (std::size_t partial = 0; partial < kLanes; ++partial)
+    for (std::size_t k = partial; k < terms; k += kLanes) f(k);
 }
 
-/// Replaces the values of each key of one head, [columns, keys], by zeros where one of them is not finite;
-/// returns these keys.
-std::vector<std::size_t> take_out_odd(const Attention& a, float* values) {
-  std::vector<std::size_t> odd;
-  if (all_finite(values, a.keys * a.value_depth)) return odd;
-  for (std::size_t j = 0; j < a.keys; ++j) {
-    bool finite = true;
-    for (std::size_t c = 0; c < a.value_depth; ++c) finite = finite && is_finite(values[c * a.keys + j]);
-    if (finite) continue;
-    odd.push_back(j);
-    for (std::size_t c = 0; c < a.value_depth; ++c) values[c * a.keys + j] = 0;
-  }
-  return odd;
-}
-
-/// Whether the values are stored by columns and are finite.
-bool are_usable(const Attention& a) {
-  bool usable = a.v.row == 1;
-  for (std::size_t g = 0; usable && g < a.batch * a.kv_heads; ++g) {
-    const float* const head = a.v.at(g / a.kv_heads, g % a.kv_heads, 0);
-    if (a.finite) usable = a.finite[g] != 0;
-    for (std::size_t c = 0; usable && !a.finite && c < a.value_depth; ++c)
-      usable = all_finite(head + c * a.v.column, a.keys);
-  }
-  return usable;
-}
-
-Columns columns_of(const Attention& a, int threads) {
-  const std::size_t groups = a.batch * a.kv_heads, size = a.keys * a.value_depth;
-  Columns made{a.v.data, a.v.batch, a.v.head, a.v.column, {}, nullptr};
-  made.odd.resize(groups);
-  if (are_usable(a)) return made;
-  made.memory = metered_memory(groups * size * sizeof(float));
+BlockedKeys blocks_of(const Attention& a, int threads) {
+  BlockedKeys made{a.k, {}, nullptr};
+  const std::vector<std::size_t> places = places_in_block(a.depth);
+  for_terms(a.depth, [&](std::size_t c) { made.offsets.push_back(places[c]); });
+  if (a.k.order == RowOrder::kBlocks) return made;
+  const std::size_t blocks = in_whole_blocks(a.keys) / kRowsTogether, block = kRowsTogether * a.depth;
+  const std::size_t heads = a.batch * a.kv_heads;
+  made.memory = metered_memory(heads * blocks * block * sizeof(float));
   auto* const to = reinterpret_cast<float*>(made.memory.get());
-  const std::size_t grain = std::max<std::size_t>(1, kWork / std::max<std::size_t>(size, 1));
-  parallel_for(groups, grain, threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t g = begin; g < end; ++g) {
-      turn(a, a.v.at(g / a.kv_heads, g % a.kv_heads, 0), to + g * size);
-      made.odd[g] = take_out_odd(a, to + g * size);
+  made.rows = {to, a.kv_heads * blocks * block, blocks * block, a.depth, RowOrder::kBlocks};
+  const auto write_block = [&](std::size_t head, std::size_t first, float* out) {
+    const std::size_t count = std::min(kRowsTogether, a.keys - first);
+    const float* const from = a.k.at(head / a.kv_heads, head % a.kv_heads, first);
+    for (std::size_t c = 0; c < a.depth; ++c) {
+      for (std::size_t i = 0; i < count; ++i) out[places[c] + i] = from[i * a.k.row + c];
+      for (std::size_t i = count; i < kRowsTogether; ++i) out[places[c] + i] = 0;
     }
-  });
-  made.data = to;
-  made.batch = a.kv_heads * size;
-  made.head = size;
-  made.column = a.keys;
+  };
+  parallel_for(heads * blocks, std::max<std::size_t>(1, kWork / std::max<std::size_t>(block, 1)), threads,
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t t = begin; t < end; ++t)
+                   write_block(t / blocks, t % blocks * kRowsTogether, to + t * block);
+               });
   return made;
 }
 
-/// sum_of() of adjacent numbers.
-float sum(const float* x, std::size_t count) {
-  float partial[kLanes] = {};
-  std::size_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
-    for (std::size_t i = 0; i < kLanes; ++i) partial[i] += x[k + i];
-  }
-  for (std::size_t i = 0; k + i < count; ++i) partial[i] += x[k + i];
-  return exact::fold(partial);
+bool is_head_finite(const Attention& a, std::size_t head) {
+  if (a.finite) return a.finite[head] != 0;
+  for (std::size_t j = 0; j < a.keys; ++j)
+    if (!all_finite(a.v.at(head / a.kv_heads, head % a.kv_heads, j), a.value_depth)) return false;
+  return true;
 }
 
-/// Returns the largest number; skips NaN.
-float largest(const float* x, std::size_t count) {
-  float most[kLanes];
-  std::fill_n(most, kLanes, kUnseen);
-  std::size_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
-    for (std::size_t i = 0; i < kLanes; ++i) most[i] = x[k + i] > most[i] ? x[k + i] : most[i];
+FiniteValues finite_values(const Attention& a) {
+  const std::size_t heads = a.batch * a.kv_heads, size = a.keys * a.value_depth;
+  FiniteValues made{a.v, {}, nullptr};
+  made.odd.resize(heads);
+  bool finite = true;
+  for (std::size_t head = 0; finite && head < heads; ++head) finite = is_head_finite(a, head);
+  if (finite) return made;
+  made.memory = metered_memory(heads * size * sizeof(float));
+  auto* to = reinterpret_cast<float*>(made.memory.get());
+  made.rows = {to, a.kv_heads * size, size, a.value_depth};
+  for (std::size_t head = 0; head < heads; ++head) {
+    for (std::size_t j = 0; j < a.keys; ++j, to += a.value_depth) {
+      const float* const from = a.v.at(head / a.kv_heads, head % a.kv_heads, j);
+      const bool usable = all_finite(from, a.value_depth);
+      if (!usable) made.odd[head].push_back(j);
+      for (std::size_t c = 0; c < a.value_depth; ++c) to[c] = usable ? from[c] : 0;
+    }
   }
-  for (std::size_t i = 0; k + i < count; ++i) most[i] = x[k + i] > most[i] ? x[k + i] : most[i];
-  return *std::max_element(most, most + kLanes);
+  return made;
 }
 
-/// Runs a block of queries, one after the other, against the keys of one head.
+/// What a thread needs for a block of queries.
+struct BlockMemory {
+  std::vector<std::size_t> seen, offsets;
+  std::vector<float> queries, scores, made;
+};
+
+/// Runs a block of queries against the keys of one head.
 class Block {
  public:
-  Block(const Attention& a, const Columns& values) : a_(a), values_(values) {}
+  Block(const Attention& a, const BlockedKeys& keys, const FiniteValues& values, BlockMemory& memory)
+      : a_(a), keys_(keys), values_(values), memory_(memory) {}
 
   /// Runs rows [begin, end) of the queries of kv head g: row r is query r % queries of its head r / queries.
   void run(std::size_t b, std::size_t g, std::size_t begin, std::size_t end) {
@@ -131,22 +122,23 @@ class Block {
     g_ = g;
     rows_ = end - begin;
     width_ = 0;
-    seen_.resize(rows_);
+    memory_.seen.resize(rows_);
     for (std::size_t r = 0; r < rows_; ++r) {
       place(begin + r);
-      seen_[r] = seen_keys();
-      width_ = std::max(width_, seen_[r]);
+      memory_.seen[r] = seen_keys();
+      width_ = std::max(width_, memory_.seen[r]);
     }
     if (a_.scores) width_ = a_.keys;
+    stride_ = in_whole_blocks(width_);
     make_scores(begin);
     for (std::size_t r = 0; r < rows_; ++r) {
       place(begin + r);
-      weigh(scores_.data() + r * width_, seen_[r]);
+      weigh(memory_.scores.data() + r * stride_, memory_.seen[r]);
     }
     add_up();
     for (std::size_t r = 0; r < rows_; ++r) {
       place(begin + r);
-      const float* const from = made_.data() + r * a_.value_depth;
+      const float* const from = memory_.made.data() + r * a_.value_depth;
       float* const to = a_.y + b_ * a_.y_batch + h_ * a_.y_head + i_ * a_.y_row;
       for (std::size_t c = 0; c < a_.value_depth; ++c) to[c] = std::isnan(from[c]) ? kNan : from[c] + 0.0F;
     }
@@ -175,86 +167,88 @@ class Block {
     return end;
   }
 
-  /// Computes scores with the soft cap, [rows, width].
+  /// Computes scores with the soft cap, [rows, stride]; those behind the width mean nothing.
   void make_scores(std::size_t begin) {
-    queries_.resize(rows_ * a_.depth);
+    memory_.queries.resize(rows_ * a_.depth);
     for (std::size_t r = 0; r < rows_; ++r) {
       place(begin + r);
       const float* const from = a_.q.at(b_, h_, i_);
-      for (std::size_t c = 0; c < a_.depth; ++c) queries_[r * a_.depth + c] = from[c] * a_.scale;
+      for (std::size_t c = 0; c < a_.depth; ++c) memory_.queries[r * a_.depth + c] = from[c] * a_.scale;
     }
-    scores_.resize(rows_ * width_);
-    exact::multiply({.rows = rows_,
-                     .columns = width_,
-                     .terms = a_.depth,
-                     .x = queries_.data(),
-                     .x_stride = a_.depth,
-                     .w = a_.k.at(b_, g_, 0),
-                     .w_stride = a_.k.row,
-                     .y = scores_.data(),
-                     .y_row = width_},
-                    1);
+    std::vector<float>& scores = memory_.scores;
+    scores.resize(rows_ * stride_);
+    exact::multiply_terms({.outputs = rows_,
+                           .lines = stride_ / kRowsTogether,
+                           .positions = kRowsTogether,
+                           .terms = a_.depth,
+                           .x = keys_.rows.at(b_, g_, 0),
+                           .x_offsets = keys_.offsets.data(),
+                           .x_line = kRowsTogether * a_.depth,
+                           .x_ahead = rows_ > kFewRows ? 0 : (rows_ > 1 ? 2 : 4) * kRowsTogether * a_.depth,
+                           .w = memory_.queries.data(),
+                           .w_stride = a_.depth,
+                           .y = scores.data(),
+                           .y_stride = stride_,
+                           .y_line = kRowsTogether});
     const auto show_all = [&](ScoreStage stage) {
       for (std::size_t r = 0; r < rows_ && a_.scores && a_.stage == stage; ++r) {
         place(begin + r);
-        show(scores_.data() + r * width_, stage);
+        show(scores.data() + r * stride_, stage);
       }
     };
     show_all(ScoreStage::kProduct);
     if (a_.softcap > 0) {
-      for (float& s : scores_) s /= a_.softcap;
-      exact::apply(exact::Function::kTanh, scores_, scores_);
-      for (float& s : scores_) s *= a_.softcap;
+      for (float& s : scores) s /= a_.softcap;
+      exact::apply(exact::Function::kTanh, scores, scores);
+      for (float& s : scores) s *= a_.softcap;
     }
     show_all(ScoreStage::kCapped);
   }
 
   /// Turns scores into weights.
   void weigh(float* s, std::size_t seen) {
-    if (a_.mask) {
-      const std::size_t at = a_.mask.offset(b_, h_, i_);
-      for (std::size_t j = 0; j < seen; ++j) {
-        const std::size_t k = at + j * a_.mask.key;
-        if (a_.mask.added) {
-          s[j] = a_.mask.added[k] == kUnseen ? kUnseen : s[j] + a_.mask.added[k];
-        } else if (!a_.mask.allowed[k]) {
-          s[j] = kUnseen;
-        }
-      }
-    }
-    std::fill(s + seen, s + width_, kUnseen);
+    if (a_.mask) mask(s, seen);
+    if (a_.scores) std::fill(s + seen, s + width_, kUnseen);
     show(s, ScoreStage::kMasked);
-    const float most = largest(s, seen);
-    if (most == kUnseen) {
-      std::fill(s, s + width_, kNan);
-    } else {
-      for (std::size_t j = 0; j < seen; ++j) s[j] -= most;
-      exact::apply(exact::Function::kExp, {s, seen}, {s, seen});
-      std::fill(s + seen, s + width_, 0.0F);
-      const float all = sum(s, seen);
-      for (std::size_t j = 0; j < width_; ++j) s[j] /= all;
-    }
+    weigh_scores(seen, width_, s);
     show(s, ScoreStage::kWeights);
   }
 
+  void mask(float* s, std::size_t seen) const {
+    const std::size_t at = a_.mask.offset(b_, h_, i_), step = a_.mask.key;
+    const float* const added = a_.mask.added ? a_.mask.added + at : nullptr;
+    const bool* const allowed = added ? nullptr : a_.mask.allowed + at;
+    if (step == 1) return mask_scores(added, allowed, seen, s);
+    for (std::size_t j = 0; j < seen; ++j)
+      mask_scores(added ? added + j * step : nullptr, added ? nullptr : allowed + j * step, 1, s + j);
+  }
+
   void add_up() {
-    made_.assign(rows_ * a_.value_depth, kNan);
+    memory_.made.assign(rows_ * a_.value_depth, kNan);
     if (width_ == 0) return;
-    exact::multiply({.rows = rows_,
-                     .columns = a_.value_depth,
-                     .terms = width_,
-                     .x = scores_.data(),
-                     .x_stride = width_,
-                     .w = values_.data + b_ * values_.batch + g_ * values_.head,
-                     .w_stride = values_.column,
-                     .y = made_.data(),
-                     .y_row = a_.value_depth},
-                    1);
+    if (width_ != placed_) {
+      placed_ = width_;
+      memory_.offsets.clear();
+      const HeadRows& rows = values_.rows;
+      for_terms(width_, [&](std::size_t j) {
+        memory_.offsets.push_back(static_cast<std::size_t>(rows.at(0, 0, j) - rows.data));
+      });
+    }
+    exact::multiply_terms({.outputs = rows_,
+                           .positions = a_.value_depth,
+                           .terms = width_,
+                           .x = values_.rows.at(b_, g_, 0),
+                           .x_offsets = memory_.offsets.data(),
+                           .x_ahead = rows_ > kFewRows ? 0 : values_.rows.strip,
+                           .w = memory_.scores.data(),
+                           .w_stride = stride_,
+                           .y = memory_.made.data(),
+                           .y_stride = a_.value_depth});
     const auto& odd = values_.odd[b_ * a_.kv_heads + g_];
     for (std::size_t r = 0; r < rows_ && !odd.empty(); ++r) {
-      const float* const w = scores_.data() + r * width_;
+      const float* const w = memory_.scores.data() + r * stride_;
       const bool weighs = std::ranges::any_of(odd, [&](std::size_t j) { return j < width_ && w[j] != 0; });
-      if (weighs) add_up_odd(w, made_.data() + r * a_.value_depth);
+      if (weighs) add_up_odd(w, memory_.made.data() + r * a_.value_depth);
     }
   }
 
@@ -263,7 +257,7 @@ class Block {
     for (std::size_t c = 0; c < a_.value_depth; ++c) {
       float partial[kLanes] = {};
       for (std::size_t j = 0; j < width_; ++j) {
-        const float v = a_.v.at(b_, g_, j)[c * a_.v.column];
+        const float v = a_.v.at(b_, g_, j)[c];
         if (w[j] != 0) partial[j % kLanes] = std::fma(w[j], v, partial[j % kLanes]);
       }
       to[c] = exact::fold(partial);
@@ -276,19 +270,27 @@ class Block {
   }
 
   const Attention& a_;
-  const Columns& values_;
+  const BlockedKeys& keys_;
+  const FiniteValues& values_;
+  BlockMemory& memory_;
   std::size_t b_ = 0, g_ = 0, h_ = 0, i_ = 0;
-  std::size_t rows_ = 0, width_ = 0;
-  std::vector<std::size_t> seen_;
-  std::vector<float> queries_, scores_, made_;
+  std::size_t rows_ = 0, width_ = 0, stride_ = 0;  ///< stride: of rows of scores, whole blocks of keys
+  std::size_t placed_ = 0;                         ///< keys that the offsets are of
 };
 
 }  // namespace
 
+std::vector<std::size_t> places_in_block(std::size_t depth) {
+  std::vector<std::size_t> places(depth);
+  for (std::size_t c = 0; c < depth; ++c) places[c] = exact::reads_before_term(c, depth) * kRowsTogether;
+  return places;
+}
+
 void attend(const Attention& a, int threads) {
   const std::size_t rows = a.queries * (a.heads / a.kv_heads);
   if (a.batch == 0 || rows == 0) return;
-  const Columns values = columns_of(a, threads);
+  const BlockedKeys keys = blocks_of(a, threads);
+  const FiniteValues values = finite_values(a);
   const std::size_t step = std::clamp<std::size_t>(kScores / std::max<std::size_t>(a.keys, 1), 2, kMostRows);
   const std::size_t blocks = (rows - 1) / step + 1;
   const std::size_t work =
@@ -296,7 +298,8 @@ void attend(const Attention& a, int threads) {
   parallel_for(a.batch * a.kv_heads * blocks,
                std::max<std::size_t>(1, kWork / std::max<std::size_t>(work, 1)), threads,
                [&](std::size_t begin, std::size_t end) {
-                 Block block(a, values);
+                 thread_local BlockMemory memory;
+                 Block block(a, keys, values, memory);
                  for (std::size_t t = begin; t < end; ++t) {
                    const std::size_t head = t / blocks, first = t % blocks * step;
                    block.run(head / a.kv_heads, head % a.kv_heads, first, std::min(rows, first + step));

@@ -23,17 +23,51 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <vector>
+
+#include "runtime/exact/term_products.h"
 
 namespace crumb::runtime {
 
-/// Element (b, h, i, c) of all heads is at data[b * batch + h * head + i * row + c * column]; data may be
+/// How the rows of a head lie: one after the other; or as caches have them, so that attend() reads them from
+/// the first float to the last.
+enum class RowOrder : std::uint8_t {
+  kRows,
+  kStrips,  ///< rows i, i + 16, ... one after the other: sixteen strips, in exact::kPartialOrder
+  kBlocks,  ///< sixteen rows a block, whose numbers c are adjacent, in exact::reads_before_term()'s order
+};
+
+inline constexpr std::size_t kRowsTogether = 16;  ///< strips, and rows of a block
+
+constexpr std::size_t in_whole_blocks(std::size_t rows) {
+  return (rows + kRowsTogether - 1) / kRowsTogether * kRowsTogether;
+}
+
+/// By column c of rows of so many numbers, where a block's sixteen numbers are.
+std::vector<std::size_t> places_in_block(std::size_t depth);
+
+/// Row i of head (b, h) is at data[b * batch + h * head + i * row], in strips at data[b * batch + h * head +
+/// kPartialOrder[i % 16] * strip + i / 16 * row]. In blocks element c of it is at data[b * batch + h * head +
+/// i / 16 * 16 * row + reads_before_term(c, row) * 16 + i % 16], and the last block is whole. data may be
 /// null where there are no elements.
 struct HeadRows {
   const float* data = nullptr;
-  std::size_t batch = 0, head = 0, row = 0, column = 1;
+  std::size_t batch = 0, head = 0, row = 0;
+  RowOrder order = RowOrder::kRows;
+  std::size_t strip = 0;
 
+  /// The row, or its block, of which it must be the first row.
   const float* at(std::size_t b, std::size_t h, std::size_t i) const {
-    return data ? data + b * batch + h * head + i * row : nullptr;
+    if (!data) return nullptr;
+    const float* const first = data + b * batch + h * head;
+    if (order != RowOrder::kStrips) return first + i * row;
+    // The order is its own inverse.
+    return first + exact::kPartialOrder[i % kRowsTogether] * strip + i / kRowsTogether * row;
+  }
+  float element(std::size_t b, std::size_t h, std::size_t i, std::size_t c) const {
+    if (order != RowOrder::kBlocks) return at(b, h, i)[c];
+    const std::size_t in_block = i % kRowsTogether;
+    return at(b, h, i - in_block)[exact::reads_before_term(c, row) * kRowsTogether + in_block];
   }
 };
 
@@ -56,9 +90,10 @@ enum class ScoreStage : std::uint8_t { kProduct, kCapped, kMasked, kWeights };
 struct Attention {
   std::size_t batch = 0, heads = 0, kv_heads = 0;  ///< heads is a multiple of kv_heads, which is not 0
   std::size_t queries = 0, keys = 0, depth = 0, value_depth = 0;
-  HeadRows q, k;  ///< columns are adjacent
-  HeadRows v;
-  /// By [batch, kv_heads], whether v is known to be finite where v.row is 1; null where it is unknown.
+  HeadRows q;  ///< as rows
+  HeadRows k;  ///< as rows or in blocks
+  HeadRows v;  ///< as rows or in strips
+  /// By [batch, kv_heads], whether v is known to be finite; null where it is unknown.
   const char* finite = nullptr;
   AttentionMask mask;
   const std::int64_t* key_counts = nullptr;  ///< by batch; null: all
@@ -85,8 +120,8 @@ inline float bias_of(const Attention& a, std::size_t b, std::size_t h, std::size
 }
 
 /// Computes y on up to so many threads (0: as many as the machine has). Takes memory for a few rows of scores
-/// for each thread, and for a transposed copy of v where v.row is not 1 or v is not finite. Throws Stopped
-/// where the scope's meter refuses the copy.
+/// for each thread, and for copies: of k in blocks where it is not, of v where it is not finite. Throws
+/// Stopped where the scope's meter refuses a copy.
 void attend(const Attention& attention, int threads);
 
 }  // namespace crumb::runtime

@@ -1,11 +1,11 @@
 // Keys and values of earlier positions, kept from run to run for the Attention nodes that attend over them:
 // one node appends, and each reads.
 //
-// Keys are stored as [batch, heads, capacity, depth], values transposed, as [batch, heads, value_depth,
-// capacity]: both products of attend() read them in place, and a step writes its own positions alone. Keys
-// and values that a quantizer made are stored as codes (coded_rows.h), which each run decodes, one layer at a
-// time; they become floats as soon as an appended row is not codes. Capacity doubles when it is full. What a
-// run appends counts once it is committed: a run that fails leaves the earlier positions.
+// Keys are stored in blocks, values in strips (RowOrder): attend() reads both in place and in order, and a
+// step writes its own positions alone. Keys and values that a quantizer made are stored as codes
+// (coded_rows.h), which each run decodes, one layer at a time; they become floats as soon as an appended row
+// is not codes. Capacity doubles when it is full. What a run appends counts once it is committed: a run that
+// fails leaves the earlier positions.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class KeyCache {
   struct Tail {
     std::size_t places = 0;
     Sizes sizes;
-    CachedRows keys{false}, values{true};
+    CachedRows keys{RowOrder::kBlocks}, values{RowOrder::kStrips};
     std::vector<char> finite;
   };
   /// Copies the positions after the first `length`; the cache keeps them, too. Takes memory of the scope's
@@ -87,7 +87,7 @@ class KeyCache {
   std::size_t most_ = 0, length_ = 0, appended_ = 0;
   CacheCodes codes_;
   Sizes sizes_;
-  CachedRows keys_{false}, values_{true};
+  CachedRows keys_{RowOrder::kBlocks}, values_{RowOrder::kStrips};
   std::vector<char> finite_;  ///< by [batch, heads]: whether every value so far was finite
   std::uint64_t counted_ = 0;
   std::shared_ptr<Meter> meter_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/checked_size.h"
 #include "runtime/attention/attention.h"
@@ -14,9 +15,8 @@ namespace crumb::runtime {
 
 class CachedRows {
  public:
-  /// turned: floats are stored as [head, depth, capacity], else as [head, capacity, depth]. Codes are stored
-  /// as [head, capacity, row].
-  explicit CachedRows(bool turned) : turned_(turned) {}
+  /// Each head's floats are stored in an order, its codes row by row.
+  explicit CachedRows(RowOrder order) : order_(order) {}
 
   /// Forgets everything. Stores codes where they fit the depth.
   void begin(std::size_t heads, std::size_t depth, const std::optional<RowCodes>& codes);
@@ -25,8 +25,8 @@ class CachedRows {
   /// Returns the bytes for a capacity in positions.
   checked::Size bytes_for(std::size_t capacity) const;
   std::uint64_t bytes() const { return bytes_; }  ///< of memory
-  /// Keeps the first `length` positions. Throws std::bad_alloc, and has changed nothing then. Precondition:
-  /// bytes_for(capacity) is not too large.
+  /// Keeps the first `length` positions; for floats the capacity becomes whole blocks. Throws std::bad_alloc,
+  /// and has changed nothing then. Precondition: bytes_for(capacity) is not too large.
   void move_to(std::size_t capacity, std::size_t length);
   /// Decodes all codes into floats, under the same contract.
   void uncode(std::size_t length);
@@ -57,13 +57,18 @@ class CachedRows {
   std::size_t scale_bytes() const { return coder_ ? coder_->scales() * sizeof(float) : 0; }
   void allocate(std::size_t capacity);
   void copy(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count);
+  void copy_codes(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count);
+  void copy_floats(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count);
+  Reading decoded(std::size_t heads, std::size_t length, int threads) const;
   float* floats() const { return reinterpret_cast<float*>(rows_.get()); }
+  HeadRows view() const;  ///< of the floats, as one sequence
   std::uint8_t* codes(std::size_t head, std::size_t place) const;
   float* scales(std::size_t head, std::size_t place) const;
 
-  bool turned_;
+  RowOrder order_;
   std::size_t heads_ = 0, depth_ = 0, capacity_ = 0;
   std::optional<RowCoder> coder_;
+  std::vector<std::size_t> columns_;  ///< where a block has the numbers of a row
   std::shared_ptr<std::byte[]> rows_, scales_;
   std::uint64_t bytes_ = 0;
 };

@@ -26,6 +26,21 @@ constexpr std::size_t place_of_term(std::size_t k, std::size_t terms) {
   return partial * (terms / kPartialSums) + (partial < rest ? partial : rest) + k / kPartialSums;
 }
 
+/// The order in which tiles make partial sums, so that those which fold() adds meet: 0 to 15 with their bits
+/// reversed.
+inline constexpr std::size_t kPartialOrder[kPartialSums] = {0, 8, 4, 12, 2, 10, 6, 14,
+                                                            1, 9, 5, 13, 3, 11, 7, 15};
+
+/// The number of terms that a tile reads before term k: where x lies in this order, it is read as it lies.
+constexpr std::size_t reads_before_term(std::size_t k, std::size_t terms) {
+  std::size_t before = k / kPartialSums;
+  for (const std::size_t partial : kPartialOrder) {
+    if (partial == k % kPartialSums) break;
+    before += terms / kPartialSums + (partial < terms % kPartialSums ? 1 : 0);
+  }
+  return before;
+}
+
 /// The row of a panel of outputs, one row a term, that term k is in: terms of a partial sum follow each other, and
 /// a row is free between partial sums, or those of terms k and k + 1 would often be a multiple of 4096 bytes apart
 /// and share a few lines of the first-level cache.
@@ -60,6 +75,7 @@ struct TermProducts {
   const std::size_t* x_offsets = nullptr;  ///< one a term
   std::size_t x_line = 0;
   bool x_has_room = false;  ///< kTermRoom floats behind the last position of x may be read
+  std::size_t x_ahead = 0;  ///< floats so far behind those of a whole vector are fetched into caches; 0: none
   const float* w = nullptr;
   std::size_t w_stride = 0;
   const float* packed = nullptr;  ///< the same weights by pack_terms(), or null

@@ -24,6 +24,9 @@ CRUMB_TERMS inline Vector load(const float* from) { return _mm512_loadu_ps(from)
 CRUMB_TERMS inline Vector load_some(const float* from, Mask mask) {
   return _mm512_maskz_loadu_ps(mask, from);
 }
+CRUMB_TERMS __attribute__((always_inline)) inline void fetch(const float* from) {
+  _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_T0);
+}
 CRUMB_TERMS inline void store(float* to, Vector v) { _mm512_storeu_ps(to, v); }
 CRUMB_TERMS inline void store_some(float* to, Mask mask, Vector v) { _mm512_mask_storeu_ps(to, mask, v); }
 CRUMB_TERMS inline Vector broadcast(float value) { return _mm512_set1_ps(value); }

@@ -27,7 +27,7 @@ Heads heads_of(const Call& call, std::size_t i, std::int64_t heads) {
   const Array& x = call.in(i);
   if (x.rank() == 4) {
     Heads made{size_of(x.dim(0)), size_of(x.dim(1)), size_of(x.dim(2)), size_of(x.dim(3)), {}};
-    made.at = {data, made.heads * made.rows * made.depth, made.rows * made.depth, made.depth, 1};
+    made.at = {data, made.heads * made.rows * made.depth, made.rows * made.depth, made.depth};
     return made;
   }
   if (x.rank() != 3) call.fail("expected an input of 3 or 4 axes, found " + text_of(x));
@@ -35,7 +35,7 @@ Heads heads_of(const Call& call, std::size_t i, std::int64_t heads) {
     call.fail("input " + std::to_string(i) + " is " + text_of(x) + ", which does not split into " +
               std::to_string(heads) + " heads");
   Heads made{size_of(x.dim(0)), size_of(heads), size_of(x.dim(1)), size_of(x.dim(2) / heads), {}};
-  made.at = {data, made.rows * size_of(x.dim(2)), made.depth, size_of(x.dim(2)), 1};
+  made.at = {data, made.rows * size_of(x.dim(2)), made.depth, size_of(x.dim(2))};
   return made;
 }
 
@@ -64,7 +64,7 @@ Array joined(const Array& past, const Heads& more, ElementType type) {
 
 HeadRows rows_of(const Array& x) {
   const std::size_t heads = size_of(x.dim(1)), rows = size_of(x.dim(2)), depth = size_of(x.dim(3));
-  return {x.values<float>().data(), heads * rows * depth, rows * depth, depth, 1};
+  return {x.values<float>().data(), heads * rows * depth, rows * depth, depth};
 }
 
 /// Keys or values together with those of the past; also output `to` where that is wanted.

@@ -10,6 +10,12 @@
 namespace crumb::runtime::reference {
 namespace {
 
+std::vector<float> key_row(const Attention& a, std::size_t b, std::size_t g, std::size_t j) {
+  std::vector<float> row(a.depth);
+  for (std::size_t c = 0; c < a.depth; ++c) row[c] = a.k.element(b, g, j, c);
+  return row;
+}
+
 void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i) {
   const std::size_t g = h / (a.heads / a.kv_heads);
   std::vector<float> query(a.q.at(b, h, i), a.q.at(b, h, i) + a.depth), s(a.keys), w(a.keys);
@@ -20,7 +26,7 @@ void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i)
   for (float& x : query) x *= a.scale;
   float most = kUnseen;
   for (std::size_t j = 0; j < a.keys; ++j) {
-    s[j] = exact::dot_ref(query.data(), a.k.at(b, g, j), a.depth);
+    s[j] = exact::dot_ref(query.data(), key_row(a, b, g, j).data(), a.depth);
     show(ScoreStage::kProduct, j, s[j]);
     if (a.softcap > 0) s[j] = a.softcap * exact::tanh_of(s[j] / a.softcap);
     show(ScoreStage::kCapped, j, s[j]);
@@ -43,7 +49,7 @@ void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i)
     float partial[exact::kPartialSums] = {};
     for (std::size_t j = 0; j < a.keys; ++j) {
       float& sum = partial[j % exact::kPartialSums];
-      if (w[j] != 0) sum = std::fma(w[j], a.v.at(b, g, j)[c * a.v.column], sum);
+      if (w[j] != 0) sum = std::fma(w[j], a.v.element(b, g, j, c), sum);
     }
     const float sum = exact::fold(partial);
     y[c] = a.keys == 0 || std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN() : sum + 0.0F;
@@ -57,7 +63,7 @@ HeadRows decoded(const Attention& a, std::span<const RowDecoder> heads, std::siz
   values.resize(heads.size() * head);
   for (std::size_t g = 0; g < heads.size(); ++g)
     dequantize(heads[g], std::span(values).subspan(g * head, head));
-  return {values.data(), a.kv_heads * head, head, depth, 1};
+  return {values.data(), a.kv_heads * head, head, depth};
 }
 
 }  // namespace

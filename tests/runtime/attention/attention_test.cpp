@@ -17,6 +17,8 @@
 
 using crumb::runtime::Attention;
 using crumb::runtime::HeadRows;
+using crumb::runtime::in_whole_blocks;
+using crumb::runtime::RowOrder;
 using crumb::runtime::ScoreStage;
 
 namespace {
@@ -57,7 +59,7 @@ struct Drawn {
     a.value_depth = below(40);
     const bool packed = below(2) == 1;
     const auto rows = [&](std::size_t heads, std::size_t count, std::size_t depth) {
-      HeadRows made{nullptr, heads * count * depth, count * depth, depth, 1};
+      HeadRows made{nullptr, heads * count * depth, count * depth, depth};
       if (packed) made.head = depth, made.row = heads * depth;
       return made;
     };
@@ -68,10 +70,15 @@ struct Drawn {
     a.q = rows(a.heads, a.queries, a.depth);
     a.k = rows(a.kv_heads, a.keys, a.depth);
     a.v = rows(a.kv_heads, a.keys, a.value_depth);
-    if (below(3) == 0) {  // by columns, as a cache has them
-      a.v.row = 1;
-      a.v.column = a.keys;
-      a.v.head = a.keys * a.value_depth;
+    if (below(2) == 0) {  // as a cache has them
+      const std::size_t places = in_whole_blocks(a.keys + below(20));
+      const auto cached = [&](std::size_t depth, RowOrder order) -> HeadRows {
+        return {nullptr, a.kv_heads * places * depth, places * depth, depth, order, places / 16 * depth};
+      };
+      a.k = cached(a.depth, RowOrder::kBlocks);
+      a.v = cached(a.value_depth, RowOrder::kStrips);
+      draw(k, a.batch * a.k.batch, below(6) == 0);
+      draw(v, a.batch * a.v.batch, odd);
     }
     a.q.data = q.data();
     a.k.data = k.data();
@@ -208,7 +215,7 @@ TEST_CASE("attention: a cache of codes has the bits of its values, for every for
     const auto coded = [&](std::size_t depth, std::vector<float>& values, HeadRows& rows) {
       std::vector<crumb::RowDecoder> decoders;
       values.resize(heads * a.keys * depth);
-      rows = {values.data(), a.kv_heads * a.keys * depth, a.keys * depth, depth, 1};
+      rows = {values.data(), a.kv_heads * a.keys * depth, a.keys * depth, depth};
       for (std::size_t g = 0; g < heads; ++g) {
         std::normal_distribution<float> normal;
         std::vector<float> drawn_values(a.keys * depth);

@@ -119,7 +119,7 @@ TEST_CASE("a cache of codes holds what one of floats holds, in less memory, and 
   const std::size_t heads = sizes.batch * sizes.heads;
   const auto laid = [](const std::vector<float>& rows, std::size_t count, std::size_t head_count,
                        std::size_t depth) {
-    return HeadRows{rows.data(), head_count * count * depth, count * depth, depth, 1};
+    return HeadRows{rows.data(), head_count * count * depth, count * depth, depth};
   };
   for (const RowCodes& codes : row_codes()) {
     CAPTURE(codes.number->name);
@@ -153,7 +153,7 @@ TEST_CASE("a cache of codes holds what one of floats holds, in less memory, and 
       const auto a = coded.values(2), b = plain.values(1);
       for (std::size_t i = 0; i < coded.length(); ++i) {
         for (std::size_t c = 0; c < sizes.value_depth; ++c)
-          REQUIRE(a.rows.at(1, 2, i)[c * a.rows.column] == b.rows.at(1, 2, i)[c * b.rows.column]);
+          REQUIRE(a.rows.element(1, 2, i, c) == b.rows.element(1, 2, i, c));
       }
     }
     const std::uint64_t expected = breaks ? plain.bytes() : plain.bytes() / 2;

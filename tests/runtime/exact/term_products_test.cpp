@@ -63,6 +63,7 @@ struct DrawnTerms {
     std::size_t farthest = 0;
     for (const std::size_t offset : offsets) farthest = std::max(farthest, offset);
     products.x_has_room = below(2) == 0;
+    products.x_ahead = below(2) == 0 ? 0 : below(5000);  // beyond all memory, too
     const std::size_t room = products.x_has_room ? crumb::runtime::exact::kTermRoom : 0;
     x = draw(1, 0, farthest + (products.lines - 1) * products.x_line + products.positions + room);
     w = draw(products.outputs, products.w_stride, products.terms);
@@ -86,6 +87,19 @@ struct DrawnTerms {
 };
 
 }  // namespace
+
+TEST_CASE("term products: each term has one place in the order of reading, partial sum by partial sum") {
+  using crumb::runtime::exact::kPartialOrder;
+  for (std::size_t terms = 0; terms < 100; ++terms) {
+    std::size_t before = 0;
+    for (const std::size_t partial : kPartialOrder) {
+      CHECK(kPartialOrder[kPartialOrder[partial]] == partial);  // which HeadRows relies on
+      for (std::size_t k = partial; k < terms; k += 16)
+        REQUIRE(crumb::runtime::exact::reads_before_term(k, terms) == before++);
+    }
+    CHECK(before == terms);
+  }
+}
 
 TEST_CASE("term products: every way has the definition's bits, and writes nothing else") {
   std::mt19937_64 engine(50);
