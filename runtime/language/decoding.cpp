@@ -62,18 +62,16 @@ std::span<const float> Decoding::replace(std::size_t length, std::span<const Tok
   } catch (const std::bad_alloc&) {
   }
   const bool turns = turns_otherwise(after) && !turns_otherwise(stays);
-  logits_.clear();
   try {
     session_.truncate(static_cast<std::int64_t>(stays));
     ids_.resize(length);
     ids_.insert(ids_.end(), ids.begin(), ids.end());
-    run_behind(turns ? after : kPiece, kept);
+    return run_behind(turns ? after : kPiece, kept);
   } catch (...) {
     ids_.swap(before);
     go_back(stays, std::move(tail));
     throw;
   }
-  return logits_;
 }
 
 void Decoding::go_back(std::size_t stays, std::optional<Session::Tail> tail) {
@@ -86,16 +84,22 @@ void Decoding::go_back(std::size_t stays, std::optional<Session::Tail> tail) {
   }
 }
 
-void Decoding::run_behind(std::size_t piece, std::size_t kept) {
+std::span<const float> Decoding::run_behind(std::size_t piece, std::size_t kept) {
   const std::size_t silent = ids_.size() - kept;
+  logits_.clear();
   for (std::size_t at = positions(); at < ids_.size(); at = positions()) {
     check_interrupt();
     const std::size_t end = std::min(at + piece, ids_.size());
-    run(std::span(ids_).subspan(at, end - at), end > silent ? end - std::max(at, silent) : 0);
+    const std::size_t now = end > silent ? end - std::max(at, silent) : 0;
+    const std::span<const float> made = run(std::span(ids_).subspan(at, end - at), now);
+    if (now == kept) return made;
+    logits_.insert(logits_.end(), made.begin(), made.end());
   }
+  return logits_;
 }
 
-void Decoding::run(std::span<const TokenId> ids, std::size_t kept) {
+std::span<const float> Decoding::run(std::span<const TokenId> ids, std::size_t kept) {
+  made_ = {};  // its memory is what the run takes
   const auto count = static_cast<std::int64_t>(ids.size()), past = session_.length();
   std::vector<Array> inputs;
   for (const LanguageModel::Input input : model_->inputs()) {
@@ -115,10 +119,8 @@ void Decoding::run(std::span<const TokenId> ids, std::size_t kept) {
     }
   }
   const RunOptions how{.threads = options_.threads, .promise = options_.promise, .arena = &arena_};
-  const std::vector<Array> made = session_.run(std::move(inputs), how);
-  const std::span<const float> rows = made[model_->logits()].values<float>();
-  const std::span<const float> last = rows.last(kept * model_->vocabulary());
-  logits_.insert(logits_.end(), last.begin(), last.end());
+  made_ = std::move(session_.run(std::move(inputs), how)[model_->logits()]);
+  return made_.values<float>().last(kept * model_->vocabulary());
 }
 
 void Decoding::truncate(std::size_t length) {

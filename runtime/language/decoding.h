@@ -63,10 +63,11 @@ class Decoding {
   }
   /// Undoes a run that failed: the positions behind the first `stays` come from the tail, if there is one.
   void go_back(std::size_t stays, std::optional<Session::Tail> tail);
-  /// Runs the tokens that have no keys and values yet, `piece` at a time, and writes the logits of the last
-  /// `kept` to logits_.
-  void run_behind(std::size_t piece, std::size_t kept);
-  void run(std::span<const text::TokenId> ids, std::size_t kept);
+  /// Runs the tokens that have no keys and values yet, `piece` at a time. Returns the logits of the last
+  /// `kept`, which lie in made_ where one run made all of them, else in logits_.
+  std::span<const float> run_behind(std::size_t piece, std::size_t kept);
+  /// The logits of the last `kept`, in made_.
+  std::span<const float> run(std::span<const text::TokenId> ids, std::size_t kept);
 
   const LanguageModel* model_;
   DecodingOptions options_;
@@ -74,6 +75,7 @@ class Decoding {
   Session session_;
   Arena arena_;
   std::vector<text::TokenId> ids_;  ///< those of the positions, and those that are to be run again
+  Array made_;                      ///< logits of the last run
   std::vector<float> logits_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text/fixed.h"
+#include "runtime/largest.h"
 
 namespace crumb::runtime {
 namespace {
@@ -41,14 +42,15 @@ Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), random_(sampli
 }
 
 TokenId Sampler::choose(std::span<const float> logits, std::span<const TokenId> before) {
-  logits_.assign(logits.begin(), logits.end());
-  for (std::size_t i = 0; i < logits_.size(); ++i) {
-    if (std::isnan(logits_[i])) throw Error("the logit of token " + std::to_string(i) + " is not a number");
+  const Largest largest = largest_of(logits);
+  for (std::size_t i = 0; largest.has_nan && i < logits.size(); ++i) {
+    if (std::isnan(logits[i])) throw Error("the logit of token " + std::to_string(i) + " is not a number");
   }
-  if (sampling_.repeat_penalty != 1) penalize(logits_, before, sampling_.repeat_penalty);
-  if (sampling_.temperature == 0)
-    return static_cast<TokenId>(std::ranges::max_element(logits_) - logits_.begin());
-  return draw();
+  const bool penalizes = sampling_.repeat_penalty != 1;
+  if (sampling_.temperature == 0 && !penalizes) return static_cast<TokenId>(largest.index);
+  logits_.assign(logits.begin(), logits.end());
+  if (penalizes) penalize(logits_, before, sampling_.repeat_penalty);
+  return sampling_.temperature == 0 ? static_cast<TokenId>(largest_of(logits_).index) : draw();
 }
 
 TokenId Sampler::draw() {

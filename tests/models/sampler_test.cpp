@@ -68,10 +68,18 @@ std::map<int, double> kept(const Sampling& how, std::vector<float> logits, const
 
 TEST_CASE("sampler: without a temperature the largest, the lowest id of equal ones") {
   std::mt19937 random(1);
-  for (int round = 0; round < 300; ++round) {
-    const std::vector<float> logits = drawn_logits(random, 1 + random() % 40);
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<float> logits = drawn_logits(random, 1 + random() % (round % 2 == 0 ? 40 : 4000));
+    constexpr float kOdd[] = {-INFINITY, INFINITY, -0.0F, 0.0F, 1e30F};
+    for (std::size_t odd = random() % 4; odd > 0; --odd)
+      logits[random() % logits.size()] = kOdd[random() % 5];
+    if (round % 50 == 0) std::ranges::fill(logits, -INFINITY);
     Sampler sampler({.top_k = 3, .top_p = 0.5});
     CHECK(sampler.choose(logits, {}) == std::ranges::max_element(logits) - logits.begin());
+    const std::size_t at = random() % logits.size();
+    logits[at] = NAN;
+    const std::string message = "the logit of token " + std::to_string(at) + " is not a number";
+    CHECK_THROWS_WITH_AS(sampler.choose(logits, {}), message.c_str(), crumb::Error);
   }
 }
 
