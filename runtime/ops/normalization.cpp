@@ -78,6 +78,23 @@ Kernel instance_normalization(const NodeFacts& facts) {
   };
 }
 
+/// Whether a shape is that of what lies from `axis` on.
+bool is_end_of(const Ints& own, const Ints& shape, std::size_t axis) {
+  return std::equal(own.begin(), own.end(), shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end());
+}
+
+/// Multiplies each row by the values, or adds them.
+void apply_to_rows(std::span<const float> values, bool adds, std::span<float> y) {
+  for (std::size_t at = 0; at < y.size(); at += values.size()) {
+    float* const row = y.data() + at;
+    if (adds) {
+      for (std::size_t i = 0; i < values.size(); ++i) row[i] += values[i];
+    } else {
+      for (std::size_t i = 0; i < values.size(); ++i) row[i] *= values[i];
+    }
+  }
+}
+
 /// Rows are what lies from `axis` on; scale and bias broadcast to them.
 template <bool kRootMeanSquare>
 Kernel row_normalization(const NodeFacts& facts) {
@@ -105,7 +122,8 @@ Kernel row_normalization(const NodeFacts& facts) {
     const auto apply = [&](std::size_t input, bool adds) {
       if (!call.has(input)) return;
       const auto values = call.floats(input);
-      const Ints own = call.in(input).shape();
+      const Ints& own = call.in(input).shape();
+      if (is_end_of(own, shape, axis)) return apply_to_rows(values, adds, y);
       const Ints* shapes[] = {&shape, &own};
       if (broadcast_shape(call, shapes) != shape)
         call.fail("input " + std::to_string(input) + " does not broadcast to " + graph::text_of(shape));
