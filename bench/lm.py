@@ -66,10 +66,13 @@ def transformers_rates(model, ids, threads):
 
 
 def llama_rates(tool, model, threads):
-    made = subprocess.run([tool, "-m", str(model), "-p", str(PROMPT), "-n", str(ANSWER), "-t", str(threads), "-r", "1", "-o", "json"],
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    runs = json.loads(made.stdout)
-    return tuple(next(run["avg_ts"] for run in runs if run[kind]) for kind in ("n_prompt", "n_gen"))
+    """Of a prompt, and of an answer behind as long a one."""
+    rates = []
+    for flags in (["-p", PROMPT, "-n", 0], ["-p", 0, "-n", ANSWER, "-d", PROMPT]):
+        made = subprocess.run([tool, "-m", str(model), *map(str, flags), "-t", str(threads), "-r", "1", "-o", "json"],
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        rates.append(json.loads(made.stdout)[0]["avg_ts"])
+    return tuple(rates)
 
 
 def in_turns(contenders, repeats):
