@@ -1,24 +1,27 @@
 #include "runtime/exact/tile_scales.h"
 
-#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "formats/number/tiles.h"
+#include "runtime/exact/side_by_side.h"
 
 namespace crumb::runtime::exact {
 namespace {
 
-/// Calls decode(block, out) for the blocks of each row and writes what it gives side by side.
+/// Writes what decode(row, out) gives for the blocks of each row side by side, and where `all` is true what
+/// one call gives for all rows at once.
 template <class Decode>
-void side_by_side(const EncodedLayout& layout, std::uint64_t first, std::size_t rows, const Decode& decode,
-                  float* out) {
-  thread_local std::vector<float> of_row;
-  const std::size_t blocks = layout.blocks_per_row;
-  of_row.resize(blocks);
-  for (std::size_t i = 0; i < kTileRows; ++i) {
-    if (i < rows) decode(layout.first_block(first + i), std::span<float>(of_row));
-    for (std::size_t b = 0; b < blocks; ++b) out[b * kTileRows + i] = of_row[b];
+void columns_of(std::size_t blocks, std::size_t rows, bool all, const Decode& decode, float* out) {
+  thread_local std::vector<float> of_rows;
+  of_rows.resize(rows * blocks);
+  if (all) {
+    decode(0, std::span(of_rows));
+  } else {
+    for (std::size_t i = 0; i < rows; ++i) decode(i, std::span(of_rows).subspan(i * blocks, blocks));
   }
+  side_by_side(reinterpret_cast<const std::uint32_t*>(of_rows.data()), blocks, rows, blocks,
+               reinterpret_cast<std::uint32_t*>(out));
 }
 
 }  // namespace
@@ -32,13 +35,23 @@ void scales_of_tile(const EncodedLayout& layout, const RowDecoder& decoder, std:
     if (zeros) decoder.zero_points_of_slots(slot, {zeros, count});
     return;
   }
-  side_by_side(
-      layout, first, rows, [&](std::uint64_t block, std::span<float> out) { decoder.scales(block, out); },
+  // Blocks of neighbouring rows are neighbours where each row has its own.
+  const bool all = layout.block_height == 1 && !layout.slots_in_tiles;
+  const auto block_of = [&](std::size_t row) { return layout.first_block(first + row); };
+  columns_of(
+      layout.blocks_per_row, rows, all,
+      [&](std::size_t row, std::span<float> to) {
+        all ? decoder.scales_of_slots(layout.slot(block_of(row)), to) : decoder.scales(block_of(row), to);
+      },
       scales);
   if (!zeros) return;
-  side_by_side(
-      layout, first, rows,
-      [&](std::uint64_t block, std::span<float> out) { decoder.zero_points(block, out); }, zeros);
+  columns_of(
+      layout.blocks_per_row, rows, all,
+      [&](std::size_t row, std::span<float> to) {
+        all ? decoder.zero_points_of_slots(layout.slot(block_of(row)), to)
+            : decoder.zero_points(block_of(row), to);
+      },
+      zeros);
 }
 
 }  // namespace crumb::runtime::exact

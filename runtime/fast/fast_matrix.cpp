@@ -20,8 +20,6 @@ constexpr std::uint64_t kMostTerms = 65536;               // of a block: their s
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // products that are worth a thread
 constexpr std::size_t kManyRows = 256;                    // of x, for which weights are decoded once
 constexpr std::size_t kPartTerms = 512;                   // of weights that the first-level cache holds
-constexpr std::size_t kFewLanes = 4096;  // of sums of rows of weights that the first-level cache holds
-constexpr std::size_t kTogether = 16;    // rows of weights whose sums are weighted side by side
 
 std::size_t padded(std::size_t cols) { return (cols + kTileCols - 1) / kTileCols * kTileCols; }
 
@@ -29,9 +27,6 @@ void scale_by(float unit, std::span<float> scales) {
   if (unit == 1) return;
   for (float& scale : scales) scale *= unit;
 }
-
-/// Widths whose codes are multiplied packed as they are.
-bool is_packed_width(int bits) { return bits == 1 || bits == 2 || bits == 4 || bits == 8; }
 
 }  // namespace
 
@@ -41,6 +36,7 @@ struct FastMatrix::Sixteen {
   std::vector<std::int32_t> origins;  ///< [blocks, 16]
   std::vector<std::uint8_t> codes, bytes;
   std::vector<float> made;  ///< [rows of x, 16]
+  TileBlocks blocks;
 
   /// Aligned to 64 bytes.
   std::uint8_t* panel(std::size_t size) {
@@ -283,107 +279,43 @@ void FastMatrix::multiply_squares(const exact::Products& p, const ByteRows& rows
   });
 }
 
-/// What a thread needs of rows of weights.
-struct FastMatrix::Rows {
-  std::vector<std::uint8_t> codes;  ///< [16, columns]
-  std::vector<std::int32_t> lanes;  ///< [rows of x, 16, lanes of a row], and those of a last chunk
-  std::vector<std::int32_t> sums;   ///< [rows of x, 16, blocks]
-  std::vector<float> scales;        ///< [16, blocks]
-  std::vector<float> zeros;         ///< [blocks]
-};
-
 /// Whether blocks are whole lanes of row_sums.h.
 bool FastMatrix::takes_rows() const {
-  const int bits = levels_.bits;
-  const std::size_t lane = is_packed_width(bits) ? 32 / static_cast<std::size_t>(bits) : kGroup;
-  return (block() == decoder_.cols() || block() % lane == 0) && (bits < 8 || levels_.flip);
-}
-
-/// The factors of levels of rows [first, first + count), by blocks.
-void FastMatrix::scales_of_rows(std::size_t first, std::size_t count, float* scales) const {
-  const EncodedLayout& layout = tensor_->layout;
-  const std::size_t blocks = layout.blocks_per_row;
-  if (layout.block_height == 1 && layout.matrices == 1 && !layout.slots_in_tiles) {
-    decoder_.scales_of_slots(layout.slot(layout.first_block(first)), {scales, count * blocks});
-  } else {
-    for (std::size_t i = 0; i < count; ++i)
-      decoder_.scales(layout.first_block(first + i), {scales + i * blocks, blocks});
-  }
-  scale_by(levels_.unit, {scales, count * blocks});
-}
-
-/// Rows [first, first + count) as they are stored, or decoded to bytes.
-PackedRows FastMatrix::packed_rows(std::size_t first, std::size_t count, Rows& memory) const {
-  PackedRows made{.rows = count, .widest = levels_.widest};
-  if (is_packed_width(levels_.bits)) {
-    made.bytes = made.stride = tensor_->layout.row_bytes;
-    made.codes =
-        reinterpret_cast<const std::uint8_t*>(tensor_->unchecked_view().codes.data()) + first * made.stride;
-    made.levels = &levels_;
-    return made;
-  }
-  made.bytes = made.stride = decoder_.cols();
-  memory.codes.resize(kTogether * made.stride);
-  for (std::size_t i = 0; i < count; ++i)
-    decoder_.codes(first + i, 0, std::span(memory.codes).subspan(i * made.stride, made.stride));
-  codes_to_bytes(levels_, std::span(memory.codes).first(count * made.stride));
-  made.codes = memory.codes.data();
-  return made;
-}
-
-/// Adds what the least level less the zero points makes of the sums of q; together, so that no sum passes 32
-/// bits.
-void FastMatrix::add_origins(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const {
-  memory.zeros.resize(x.blocks);
-  for (std::size_t i = 0; i < count; ++i) {
-    decoder_.zero_points(tensor_->layout.first_block(first + i), memory.zeros);
-    for (std::size_t r = 0; r < x.rows; ++r) {
-      std::int32_t* const sums = memory.sums.data() + (r * kTogether + i) * x.blocks;
-      for (std::size_t b = 0; b < x.blocks; ++b)
-        sums[b] +=
-            (levels_.least - static_cast<std::int32_t>(memory.zeros[b] / levels_.unit)) * x.sums_of(r)[b];
-    }
-  }
+  const std::size_t lane = PlaneRows{.bits = levels_.bits, .q = {}}.terms_of_lane();
+  return (block() == decoder_.cols() || block() % lane == 0) && takes_levels(levels_);
 }
 
 void FastMatrix::multiply_rows(const exact::Products& p, const ByteRows& x, int threads) const {
-  const std::size_t blocks = x.blocks;
-  const PlaneRows planes = PlaneRows::of(x, is_packed_width(levels_.bits) ? levels_.bits : 8);
-  const std::size_t written = planes.chunks() * kChunkLanes;  // lanes of a row
-  const std::size_t each = blocks == 1 ? written : x.block / planes.terms_of_lane(), wanted = blocks * each;
-  std::vector<std::int32_t> starts(x.sums);
-  for (std::int32_t& start : starts) start *= has_zeros_ ? 0 : levels_.least;  // add_origins() has them
-  const std::size_t at_once = std::clamp<std::size_t>(kFewLanes / (wanted * p.rows), 1, kTogether);
-  const std::size_t of_x = at_once * wanted + kChunkLanes + written;  // the last chunk of a row may be longer
-  const std::size_t work = (p.rows + 1) * std::max<std::size_t>(p.terms, 1);
-  const std::size_t piece = (1 + kSmallWork / work + kTogether - 1) / kTogether * kTogether;
-  parallel_for(decoder_.rows(), piece, threads, [&](std::size_t begin, std::size_t end) {
-    thread_local Rows memory;
-    memory.lanes.resize(p.rows * of_x);
-    memory.scales.resize(kTogether * blocks);
-    memory.sums.resize(kTogether * blocks * p.rows);
-    for (std::size_t n = begin; n < end; n += kTogether) {
-      const std::size_t count = std::min(kTogether, end - n);
-      for (std::size_t i = 0; i < count; i += at_once) {
-        const std::size_t some = std::min(at_once, count - i);
-        lane_sums(planes, packed_rows(n + i, some, memory),
-                  {.at = memory.lanes.data(), .x_stride = of_x, .row_stride = wanted});
-        for (std::size_t r = 0; r < p.rows; ++r) {
-          std::int32_t* const lanes = memory.lanes.data() + r * of_x;
-          for (std::size_t j = 0; j < some && written < wanted; ++j)
-            std::fill(lanes + j * wanted + written, lanes + (j + 1) * wanted, 0);
-          add_lanes(lanes, some * wanted, each, memory.sums.data() + (r * kTogether + i) * blocks);
-        }
+  const QuantizedView view = tensor_->unchecked_view();
+  const std::size_t bytes = view.layout.row_bytes;
+  const PlaneRows planes = PlaneRows::of(x, levels_.bits);
+  const std::size_t tiles = (p.columns + kTileRows - 1) / kTileRows;
+  const std::size_t piece = 1 + kSmallWork / std::max<std::size_t>((p.rows + 1) * p.terms * kTileRows, 1);
+  parallel_for(tiles, piece, threads, [&](std::size_t begin, std::size_t end) {
+    thread_local Sixteen memory;
+    float made[kPlaneRows * kRowsTogether];
+    for (std::size_t n = begin * kTileRows; n < std::min(end * kTileRows, p.columns); n += kRowsTogether) {
+      const std::size_t count = std::min(kRowsTogether, p.columns - n), in_tile = n % kTileRows;
+      if (in_tile == 0) memory.blocks = blocks_of(n, std::min<std::size_t>(kTileRows, p.columns - n), memory);
+      const auto* codes = reinterpret_cast<const std::uint8_t*>(view.codes.data()) + n * bytes;
+      if (count < kRowsTogether) {
+        memory.codes.assign(kRowsTogether * bytes, 0);
+        std::memcpy(memory.codes.data(), codes, count * bytes);
+        codes = memory.codes.data();
       }
-      if (has_zeros_) add_origins(n, count, x, memory);
-      scales_of_rows(n, count, memory.scales.data());
-      for (std::size_t r = 0; r < p.rows; ++r) {
-        float made[kTogether];
-        weighted_sums(memory.sums.data() + r * kTogether * blocks, starts.data() + r * blocks,
-                      memory.scales.data(), count, blocks, made);
+      PackedRows w{.codes = codes,
+                   .bytes = bytes,
+                   .stride = bytes,
+                   .levels = &levels_,
+                   .blocks = memory.blocks,
+                   .sums = x.sums.data(),
+                   .sums_stride = x.blocks};
+      w.blocks.scales += in_tile;
+      if (w.blocks.origins) w.blocks.origins += in_tile;
+      weighted_rows(planes, w, made);
+      for (std::size_t r = 0; r < p.rows; ++r)
         for (std::size_t i = 0; i < count; ++i)
-          p.y[r * p.y_row + (n + i) * p.y_column] = made[i] * x.scales[r];
-      }
+          p.y[r * p.y_row + (n + i) * p.y_column] = made[r * kRowsTogether + i] * x.scales[r];
     }
   });
 }

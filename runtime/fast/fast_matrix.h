@@ -38,7 +38,6 @@ class FastMatrix {
  private:
   FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels);
   struct Sixteen;
-  struct Rows;
   /// Takes a few rows of x, and whole rows of weights in their stored order.
   void multiply_rows(const exact::Products& products, const ByteRows& x, int threads) const;
   /// Takes a few rows of x, and tiles.
@@ -51,13 +50,10 @@ class FastMatrix {
   void add_parts(const ChunkedRows& x, std::size_t first, std::size_t count, std::size_t tile,
                  std::size_t tiles, Squares& memory) const;
 
-  void scales_of_rows(std::size_t first, std::size_t count, float* scales) const;
   TileBlocks blocks_of(const LevelCodes& levels, std::size_t first, std::size_t rows, Sixteen& memory) const;
   void decode(const LevelCodes& levels, std::size_t first, std::size_t rows, std::size_t begin,
               std::size_t end, Sixteen& memory) const;
   bool takes_rows() const;
-  PackedRows packed_rows(std::size_t first, std::size_t count, Rows& memory) const;
-  void add_origins(std::size_t first, std::size_t count, const ByteRows& x, Rows& memory) const;
   std::size_t block() const;
   /// Columns of weights that are decoded together: whole blocks, and whole tiles.
   std::size_t part() const;

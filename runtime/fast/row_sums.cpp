@@ -7,7 +7,7 @@
 namespace crumb::runtime {
 
 PlaneRows PlaneRows::of(const ByteRows& x, int bits) {
-  PlaneRows made{.bits = bits, .rows = x.rows, .stride = 0, .q = {}};
+  PlaneRows made{.bits = bits, .rows = x.rows, .terms = x.terms, .stride = 0, .q = {}};
   const std::size_t planes = made.planes(), terms = planes * kChunkBytes;
   made.stride = (x.terms + terms - 1) / terms * terms;
   made.q.assign(made.rows * made.stride, 0);
@@ -25,60 +25,48 @@ PlaneRows PlaneRows::of(const ByteRows& x, int bits) {
   return made;
 }
 
-void lane_sums_ref(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
-  const std::size_t planes = x.planes(), terms = planes * kChunkBytes;
-  for (std::size_t n = 0; n < w.rows; ++n) {
-    for (std::size_t r = 0; r < x.rows; ++r) {
-      std::int32_t* const to = lanes.at + r * lanes.x_stride + n * lanes.row_stride;
-      std::fill_n(to, x.chunks() * kChunkLanes, 0);
-      for (std::size_t at = 0; at < w.bytes; ++at) {
-        for (std::size_t p = 0; p < planes; ++p) {
-          const int code =
-              (w.codes[n * w.stride + at] >> (p * static_cast<std::size_t>(x.bits))) & ((1 << x.bits) - 1);
-          const int above = w.levels ? w.levels->above[static_cast<std::size_t>(code)] : code;
-          const std::int8_t q =
-              x.q[r * x.stride + at / kChunkBytes * terms + p * kChunkBytes + at % kChunkBytes];
-          to[at / 4] += q * above;
+LaneBlocks LaneBlocks::of(const PlaneRows& x, std::size_t block) {
+  LaneBlocks made;
+  const bool is_one = block >= x.terms;
+  const std::size_t of_block = is_one ? x.chunks() * kChunkLanes : block / x.terms_of_lane();
+  if (of_block % kChunkLanes == 0) made.chunks = of_block / kChunkLanes;
+  made.each = of_block / made.chunks;
+  made.blocks = is_one ? 1 : (x.terms + block - 1) / block;
+  return made;
+}
+
+void weighted_rows_ref(const PlaneRows& x, const PackedRows& w, float* made) {
+  const auto bits = static_cast<std::size_t>(x.bits);
+  const std::size_t planes = x.planes();
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    for (std::size_t i = 0; i < kRowsTogether; ++i) {
+      const std::uint8_t* const row = w.codes + i * w.stride;
+      float total = 0;
+      for (std::size_t k = 0, b = 0; k < x.terms; ++b) {
+        const auto origin = static_cast<std::uint32_t>(w.blocks.origins ? w.blocks.origins[b * kTileRows + i]
+                                                                        : w.blocks.least);
+        std::uint32_t sum = static_cast<std::uint32_t>(w.sums[r * w.sums_stride + b]) * origin;
+        for (const std::size_t end = std::min(x.terms, k + w.blocks.block); k < end; ++k) {
+          std::size_t code = 0;
+          for (std::size_t bit = k * bits; bit < (k + 1) * bits; ++bit)
+            code |= static_cast<std::size_t>((row[bit / 8] >> bit % 8) & 1) << (bit - k * bits);
+          const std::size_t chunk = k / (planes * kChunkBytes), byte = k / planes % kChunkBytes;
+          const std::int8_t q = x.q[r * x.stride + (chunk * planes + k % planes) * kChunkBytes + byte];
+          sum += static_cast<std::uint32_t>(q * w.levels->above[code]);
         }
+        const float weighted =
+            static_cast<float>(static_cast<std::int32_t>(sum)) * w.blocks.scales[b * kTileRows + i];
+        total += weighted;
       }
+      made[r * kRowsTogether + i] = total;
     }
   }
 }
 
-void lane_sums(const PlaneRows& x, const PackedRows& w, const Lanes& lanes) {
-  if (may_use(Isa::kVnni)) return lane_sums_vnni(x, w, lanes);
-  if (may_use(Isa::kAvx2)) return lane_sums_avx2(x, w, lanes);
-  lane_sums_ref(x, w, lanes);
-}
-
-void add_lanes_ref(const std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
-  for (std::size_t b = 0; b < count / each; ++b) {
-    std::int32_t sum = 0;
-    for (std::size_t i = 0; i < each; ++i) sum += lanes[b * each + i];
-    sums[b] = sum;
-  }
-}
-
-void add_lanes(std::int32_t* lanes, std::size_t count, std::size_t each, std::int32_t* sums) {
-  if (may_use(Isa::kAvx2)) return add_lanes_avx2(lanes, count, each, sums);
-  add_lanes_ref(lanes, count, each, sums);
-}
-
-void weighted_sums_ref(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
-                       std::size_t rows, std::size_t count, float* made) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    made[r] = 0;
-    for (std::size_t b = 0; b < count; ++b) {
-      const float weighted = static_cast<float>(sums[r * count + b] + starts[b]) * scales[r * count + b];
-      made[r] += weighted;
-    }
-  }
-}
-
-void weighted_sums(const std::int32_t* sums, const std::int32_t* starts, const float* scales,
-                   std::size_t rows, std::size_t count, float* made) {
-  if (may_use(Isa::kAvx2)) return weighted_sums_avx2(sums, starts, scales, rows, count, made);
-  weighted_sums_ref(sums, starts, scales, rows, count, made);
+void weighted_rows(const PlaneRows& x, const PackedRows& w, float* made) {
+  if (may_use(Isa::kVnni)) return weighted_rows_vnni(x, w, made);
+  if (may_use(Isa::kAvx2)) return weighted_rows_avx2(x, w, made);
+  weighted_rows_ref(x, w, made);
 }
 
 }  // namespace crumb::runtime
