@@ -9,6 +9,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
 #define CRUMB_KERNEL __attribute__((target("avx2")))
@@ -243,22 +244,15 @@ CRUMB_INLINE void sums_of_group(const Codes& codes, const PackedRows& w, std::si
 
 #include "runtime/fast/row_sums.inc"
 
-template <class Codes>
-void some_rows(const PlaneRows& x, const PackedRows& w, float* made) {
-  static_assert(kPlaneRows == 4);
-  if (x.rows == 4) return rows_of<Codes, 1, 4>(x, 0, w, made);
-  for (std::size_t r = 0; r < x.rows; ++r) rows_of<Codes, 4, 1>(x, r, w, made);
-}
-
 }  // namespace
 
 void weighted_rows_avx2(const PlaneRows& x, const PackedRows& w, float* made) {
-  if (x.bits == 8) return some_rows<Flipped>(x, w, made);
+  if (x.bits == 8) return some_rows<Flipped, 4, 1>(x, w, made);
   if (x.is_in_planes() && w.levels->widest > kMostPlane * x.bits)
-    return some_rows<InPlanes<true>>(x, w, made);
-  if (x.is_in_planes()) return some_rows<InPlanes<false>>(x, w, made);
-  if (w.levels->flip) return some_rows<Unpacked<true>>(x, w, made);
-  some_rows<Unpacked<false>>(x, w, made);
+    return some_rows<InPlanes<true>, 4, 0>(x, w, made);
+  if (x.is_in_planes()) return some_rows<InPlanes<false>, 4, 1>(x, w, made);
+  if (w.levels->flip) return some_rows<Unpacked<true>, 4, 1>(x, w, made);
+  some_rows<Unpacked<false>, 4, 0>(x, w, made);
 }
 
 }  // namespace crumb::runtime

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
 #define CRUMB_KERNEL __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2")))
@@ -29,17 +30,16 @@ CRUMB_INLINE __m512i sixteen_levels(const LevelCodes& levels, std::size_t first)
 
 /// Codes of 1, 2 or 4 bits, in planes of 64 bytes.
 struct InPlanes {
+  static constexpr bool kIsOnePlane = false;
   __m512i table, mask;
   __m128i bits;
-  int count;
+  int count;  ///< of planes
 
   CRUMB_INLINE explicit InPlanes(const LevelCodes& levels)
       : table(sixteen_levels(levels, 0)),
         mask(bytes_of(static_cast<std::uint8_t>((1 << levels.bits) - 1))),
         bits(_mm_cvtsi32_si128(levels.bits)),
         count(8 / levels.bits) {}
-  CRUMB_INLINE int planes() const { return count; }
-  CRUMB_INLINE __m512i prepared(__m512i bytes) const { return bytes; }
   /// The bytes `above` of the first plane.
   CRUMB_INLINE __m512i above(__m512i bytes) const {
     return _mm512_shuffle_epi8(table, _mm512_and_si512(bytes, mask));
@@ -48,18 +48,12 @@ struct InPlanes {
   CRUMB_INLINE __m512i next(__m512i bytes) const { return _mm512_maskz_srl_epi32(kAll, bytes, bits); }
 };
 
-/// Codes that become bytes `above` at once.
-struct OnePlane {
-  static constexpr int planes() { return 1; }
-  CRUMB_INLINE __m512i above(__m512i bytes) const { return bytes; }
-  CRUMB_INLINE __m512i next(__m512i bytes) const { return bytes; }
-};
-
 /// Codes of eight bits, from which bytes differ in one bit.
-struct Flipped : OnePlane {
+struct Flipped {
+  static constexpr bool kIsOnePlane = true;
   __m512i flip;
   CRUMB_INLINE explicit Flipped(const LevelCodes& levels) : flip(bytes_of(levels.flip.value_or(0))) {}
-  CRUMB_INLINE __m512i prepared(__m512i bytes) const { return _mm512_xor_si512(bytes, flip); }
+  CRUMB_INLINE __m512i above(__m512i bytes) const { return _mm512_xor_si512(bytes, flip); }
 };
 
 /// Where the bits of 64 codes of 3, 5, 6 or 7 bits are. Each part of 16 bytes gets the words with its 16
@@ -89,7 +83,8 @@ CRUMB_KERNEL CodePlaces code_places(int bits) {
 
 /// Codes of 3, 5, 6 or 7 bits, to bytes that differ from them in one bit, or by a table of 64 codes.
 template <bool kFlips>
-struct Unpacked : OnePlane {
+struct Unpacked {
+  static constexpr bool kIsOnePlane = true;
   static constexpr int kParts = kFlips ? 1 : 4;
   CodePlaces places;
   __m512i table[kParts];
@@ -99,7 +94,7 @@ struct Unpacked : OnePlane {
       table[i] = kFlips ? bytes_of(levels.flip.value_or(0))
                         : sixteen_levels(levels, 16 * static_cast<std::size_t>(i));
   }
-  CRUMB_INLINE __m512i prepared(__m512i bytes) const {
+  CRUMB_INLINE __m512i above(__m512i bytes) const {
     const __m512i words = _mm512_maskz_permutexvar_epi16(kWords, places.words, bytes);
     const __m512i low = _mm512_maskz_srlv_epi16(kWords, _mm512_shuffle_epi8(words, places.even), places.down);
     const __m512i high = _mm512_maskz_sllv_epi16(kWords, _mm512_shuffle_epi8(words, places.odd), places.up);
@@ -177,6 +172,13 @@ CRUMB_INLINE void neighbours(const std::int32_t* lanes, __m256i (&sums)[kChunkLa
   }
 }
 
+template <std::size_t M>
+CRUMB_INLINE void add_plane(__m512i above, const std::int8_t* q, std::size_t q_stride, __m512i (&sums)[M]) {
+#pragma GCC unroll 4
+  for (std::size_t m = 0; m < M; ++m)
+    sums[m] = _mm512_dpbusd_epi32(sums[m], above, _mm512_loadu_si512(q + m * q_stride));
+}
+
 /// Adds a group of chunks up: of M rows of x, and of rows [n, n + R) of weights.
 template <class Codes, std::size_t R, std::size_t M>
 CRUMB_INLINE void sums_of_group(const Codes& codes, const PackedRows& w, std::size_t n,
@@ -192,20 +194,22 @@ CRUMB_INLINE void sums_of_group(const Codes& codes, const PackedRows& w, std::si
     const std::size_t left = w.bytes - at;
     const __mmask64 mask = left < kChunkBytes ? (__mmask64{1} << left) - 1 : ~__mmask64{0};
     const std::uint8_t* row = w.codes + n * w.stride + at;
-    __m512i bytes[R];
+    if constexpr (Codes::kIsOnePlane) {
 #pragma GCC unroll 8
-    for (std::size_t r = 0; r < R; ++r, row += w.stride)
-      bytes[r] = codes.prepared(_mm512_maskz_loadu_epi8(mask, row));
-    for (int plane = codes.planes();; q += kChunkBytes) {
+      for (std::size_t r = 0; r < R; ++r, row += w.stride)
+        add_plane(codes.above(_mm512_maskz_loadu_epi8(mask, row)), q, of.q_stride, sums[r]);
+    } else {
+      __m512i bytes[R];
 #pragma GCC unroll 8
-      for (std::size_t r = 0; r < R; ++r) {
-        const __m512i above = codes.above(bytes[r]);
-#pragma GCC unroll 4
-        for (std::size_t m = 0; m < M; ++m)
-          sums[r][m] = _mm512_dpbusd_epi32(sums[r][m], above, _mm512_loadu_si512(q + m * of.q_stride));
-        bytes[r] = codes.next(bytes[r]);
+      for (std::size_t r = 0; r < R; ++r, row += w.stride) bytes[r] = _mm512_maskz_loadu_epi8(mask, row);
+      for (int plane = codes.count;; q += kChunkBytes) {
+#pragma GCC unroll 8
+        for (std::size_t r = 0; r < R; ++r) {
+          add_plane(codes.above(bytes[r]), q, of.q_stride, sums[r]);
+          bytes[r] = codes.next(bytes[r]);
+        }
+        if (--plane == 0) break;
       }
-      if (--plane == 0) break;
     }
   }
 #pragma GCC unroll 8
@@ -217,20 +221,13 @@ CRUMB_INLINE void sums_of_group(const Codes& codes, const PackedRows& w, std::si
 
 #include "runtime/fast/row_sums.inc"
 
-template <class Codes>
-void some_rows(const PlaneRows& x, const PackedRows& w, float* made) {
-  static_assert(kPlaneRows == 4);
-  if (x.rows == 4) return rows_of<Codes, 4, 4>(x, 0, w, made);
-  for (std::size_t r = 0; r < x.rows; ++r) rows_of<Codes, 8, 1>(x, r, w, made);
-}
-
 }  // namespace
 
 void weighted_rows_vnni(const PlaneRows& x, const PackedRows& w, float* made) {
-  if (x.bits == 8) return some_rows<Flipped>(x, w, made);
-  if (x.is_in_planes()) return some_rows<InPlanes>(x, w, made);
-  if (w.levels->flip) return some_rows<Unpacked<true>>(x, w, made);
-  some_rows<Unpacked<false>>(x, w, made);
+  if (x.bits == 8) return some_rows<Flipped, 8, 4>(x, w, made);
+  if (x.is_in_planes()) return some_rows<InPlanes, 8, 4>(x, w, made);
+  if (w.levels->flip) return some_rows<Unpacked<true>, 8, 4>(x, w, made);
+  some_rows<Unpacked<false>, 8, 0>(x, w, made);
 }
 
 }  // namespace crumb::runtime
