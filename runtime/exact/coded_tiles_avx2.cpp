@@ -14,6 +14,7 @@ namespace crumb::runtime::exact {
 namespace {
 
 constexpr std::size_t kRows = kTileRows, kHalf = kRows / 2, kCols = kTileCols, kLine = kTileLine;
+constexpr std::size_t kAhead = 4096;  // bytes that are fetched meanwhile
 
 /// Half of the line of a field of so many bits that has a column, shifted so that its field comes to bit
 /// `to`.
@@ -53,74 +54,127 @@ struct Narrow {
 
 using ByteKind = ByteValues::Kind;
 
-/// Codes of eight bits, by conversion.
-template <ByteKind kBytes>
-struct Bytes {
-  static constexpr std::size_t kTile = kLine * 8;
-  __m256 offset;
-  FloatBytes floats;
+/// Of codes of eight bits, the line that has a column.
+CRUMB_INLINE __m256i line_of(const std::uint8_t* tile, std::size_t column) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile + column / 4 * kLine));
+}
 
-  CRUMB_INLINE explicit Bytes(const CodedTiles& w)
-      : offset(_mm256_set1_ps(w.bytes.offset)), floats(w.bytes, w.values) {}
+/// Codes of eight bits that are integers. Ones without a sign are read with one, as 128 less.
+struct Integers {
+  static constexpr std::size_t kTile = kLine * 8;
+  __m256i flip;
+  __m256 offset;
+
+  CRUMB_INLINE explicit Integers(const CodedTiles& w) {
+    const bool has_sign = w.bytes.kind == ByteKind::kSigned;
+    flip = _mm256_set1_epi32(has_sign ? 0 : static_cast<std::int32_t>(0x80000000U));
+    offset = _mm256_set1_ps(w.bytes.offset + (has_sign ? 0.0F : 128.0F));
+  }
   CRUMB_INLINE __m256 values(const std::uint8_t* tile, std::size_t column) const {
-    const __m256i line = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile + column / 4 * kLine));
-    const __m256i top = _mm256_slli_epi32(line, static_cast<int>(24 - 8 * (column % 4)));
-    const __m256i code =
-        kBytes == ByteKind::kSigned ? _mm256_srai_epi32(top, 24) : _mm256_srli_epi32(top, 24);
-    if constexpr (kBytes == ByteKind::kFloat) return floats.of(code);
+    const __m256i top = _mm256_slli_epi32(line_of(tile, column), static_cast<int>(24 - 8 * (column % 4)));
+    const __m256i code = _mm256_srai_epi32(_mm256_xor_si256(top, flip), 24);
     return _mm256_add_ps(_mm256_cvtepi32_ps(code), offset);
   }
 };
 
-CRUMB_INLINE __m256 scaled(__m256 values, __m256 scale, const float* zeros, bool adds) {
-  if (!zeros) return _mm256_mul_ps(values, scale);
-  const __m256 zero = _mm256_loadu_ps(zeros);
-  if (adds) return _mm256_add_ps(_mm256_mul_ps(values, scale), zero);
-  return _mm256_mul_ps(_mm256_sub_ps(values, zero), scale);
+/// Floats of eight bits.
+struct Floats {
+  static constexpr std::size_t kTile = kLine * 8;
+  FloatBytes floats;
+
+  CRUMB_INLINE explicit Floats(const CodedTiles& w) : floats(w.bytes, w.values) {}
+  CRUMB_INLINE __m256 values(const std::uint8_t* tile, std::size_t column) const {
+    const __m256i top = _mm256_slli_epi32(line_of(tile, column), static_cast<int>(24 - 8 * (column % 4)));
+    return floats.of(_mm256_srli_epi32(top, 24));
+  }
+};
+
+/// The scale and zero points of a block, for eight outputs.
+struct Block {
+  __m256 scale;
+  const float* zeros = nullptr;
+  bool adds = false;
+
+  CRUMB_INLINE Block(const CodedTiles& w, std::size_t first) : scale(_mm256_loadu_ps(w.scales + first)) {
+    if (!w.zeros) return;
+    zeros = w.zeros + first;
+    adds = w.adds_zeros;
+  }
+  CRUMB_INLINE __m256 scaled(__m256 values) const {
+    if (!zeros) return _mm256_mul_ps(values, scale);
+    const __m256 zero = _mm256_loadu_ps(zeros);
+    if (adds) return _mm256_add_ps(_mm256_mul_ps(values, scale), zero);
+    return _mm256_mul_ps(_mm256_sub_ps(values, zero), scale);
+  }
+};
+
+/// Adds columns [First, First + Sums) of half a tile's width.
+template <std::size_t First, class Codes, std::size_t M, std::size_t Sums>
+CRUMB_INLINE void add_columns(const Codes& codes, const std::uint8_t* tile, const Block& block,
+                              std::size_t part, const float* x, std::size_t x_stride,
+                              __m256 (&sums)[M][Sums]) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < Sums; ++i) {
+    const std::size_t column = part * kPartialSums + First + i;
+    const __m256 values = block.scaled(codes.values(tile, column));
+#pragma GCC unroll 4
+    for (std::size_t m = 0; m < M; ++m)
+      sums[m][i] = _mm256_fmadd_ps(_mm256_broadcast_ss(x + m * x_stride + column), values, sums[m][i]);
+  }
 }
 
-/// Partial sums [First, First + Sums) of eight outputs, over all terms, to made[m][sum][output].
+/// Partial sums [First, First + Sums) of eight outputs, over the terms of whole tiles, to
+/// made[m][sum][output].
 template <class Codes, std::size_t M, std::size_t Sums, std::size_t First>
 CRUMB_AVX2 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
                              std::size_t half, float (*made)[kPartialSums][kRows]) {
-  const std::size_t blocks = (p.terms + w.block - 1) / w.block;
-  const float* scales = w.scales + row * blocks * kRows + half * kHalf;
-  const float* zeros = w.zeros ? w.zeros + row * blocks * kRows + half * kHalf : nullptr;
+  const std::size_t blocks = (p.terms + w.block - 1) / w.block, before = row * blocks * kRows + half * kHalf;
+  const std::size_t whole = p.terms / kCols * kCols, x_stride = p.x_stride;
   const std::uint8_t* tile = w.codes + row * w.row_bytes + half * (kLine / 2);
   __m256 sums[M][Sums];
   for (auto& of_row : sums)
     for (__m256& sum : of_row) sum = _mm256_setzero_ps();
   const bool are_halves = w.block == kCols / 2 && w.block < p.terms;  // of tiles; else blocks are whole ones
   const std::size_t length = are_halves ? kCols : w.block;
-  for (std::size_t b = 0, k = 0; b < blocks; b += are_halves ? 2 : 1) {
-    const std::size_t second = are_halves && b + 1 < blocks ? b + 1 : b;
-    const __m256 scale[2] = {_mm256_loadu_ps(scales + b * kRows), _mm256_loadu_ps(scales + second * kRows)};
-    const float* const zero[2] = {zeros ? zeros + b * kRows : nullptr,
-                                  zeros ? zeros + second * kRows : nullptr};
-    const std::size_t end = p.terms - k < length ? p.terms : k + length;
+  for (std::size_t b = 0, k = 0; k < whole; b += are_halves ? 2 : 1) {
+    const Block left(w, before + b * kRows), right(w, before + (are_halves ? b + 1 : b) * kRows);
+    const std::size_t end = whole - k < length ? whole : k + length;
     for (; k < end; k += kCols, tile += Codes::kTile) {
       if (First == 0 && half == 0) {
         for (std::size_t line = 0; line < Codes::kTile; line += kLine)
-          _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + line), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(tile + kAhead + line), _MM_HINT_T0);
       }
-      const bool is_whole = k + kCols <= end;
-#pragma GCC unroll 2
-      for (std::size_t part = 0; part < 2; ++part) {
-#pragma GCC unroll 8
-        for (std::size_t i = 0; i < Sums; ++i) {
-          const std::size_t column = part * kPartialSums + First + i;
-          if (!is_whole && k + column >= end) continue;
-          const __m256 values = scaled(codes.values(tile, column), scale[part], zero[part], w.adds_zeros);
-          for (std::size_t m = 0; m < M; ++m)
-            sums[m][i] =
-                _mm256_fmadd_ps(_mm256_broadcast_ss(p.x + m * p.x_stride + k + column), values, sums[m][i]);
-        }
-      }
+      add_columns<First>(codes, tile, left, 0, p.x + k, x_stride, sums);
+      add_columns<First>(codes, tile, right, 1, p.x + k, x_stride, sums);
     }
-    k = end;
   }
   for (std::size_t m = 0; m < M; ++m)
     for (std::size_t i = 0; i < Sums; ++i) _mm256_storeu_ps(made[m][First + i] + half * kHalf, sums[m][i]);
+}
+
+/// Adds the terms of a last tile that is not whole, by the values' table.
+CRUMB_AVX2 void add_last_tile(const Products& p, const CodedTiles& w, std::size_t row,
+                              float (*made)[kPartialSums][kRows]) {
+  const std::size_t blocks = (p.terms + w.block - 1) / w.block, first = p.terms / kCols * kCols;
+  std::uint8_t codes[kRows * kCols];
+  unpack_tile(w.codes + row * w.row_bytes + first / kCols * tile_bytes(w.bits), w.bits, codes);
+  for (std::size_t k = first; k < p.terms; ++k) {
+    const std::size_t column = k - first, sum = column % kPartialSums;
+    for (std::size_t half = 0; half < 2; ++half) {
+      const Block block(w, (row * blocks + k / w.block) * kRows + half * kHalf);
+      const __m256i fours = _mm256_loadu_si256(
+          reinterpret_cast<const __m256i*>(codes + column / 4 * kLine + half * (kLine / 2)));
+      const __m256i code =
+          _mm256_and_si256(_mm256_srl_epi32(fours, _mm_cvtsi32_si128(static_cast<int>(8 * (column % 4)))),
+                           _mm256_set1_epi32(0xFF));
+      const __m256 values = block.scaled(_mm256_i32gather_ps(w.values, code, 4));
+      for (std::size_t m = 0; m < p.rows; ++m) {
+        float* const to = made[m][sum] + half * kHalf;
+        const __m256 x = _mm256_broadcast_ss(p.x + m * p.x_stride + k);
+        _mm256_storeu_ps(to, _mm256_fmadd_ps(x, values, _mm256_loadu_ps(to)));
+      }
+    }
+  }
 }
 
 template <class Codes, std::size_t M, std::size_t First = 0>
@@ -139,6 +193,7 @@ CRUMB_AVX2 void all_rows(const Products& p, const CodedTiles& w) {
     const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
     for (std::size_t half = 0; half * kHalf < count; ++half)
       all_sums<Codes, M>(p, w, codes, n / kRows, half, made);
+    if (p.terms % kCols != 0) add_last_tile(p, w, n / kRows, made);
     for (std::size_t m = 0; m < M; ++m) {
       for (std::size_t step = kPartialSums / 2; step > 0; step /= 2) {  // as fold() does
         for (std::size_t i = 0; i < step; ++i)
@@ -151,7 +206,11 @@ CRUMB_AVX2 void all_rows(const Products& p, const CodedTiles& w) {
 
 template <class Codes>
 void some_rows(const Products& p, const CodedTiles& w) {
-  for (std::size_t m = 0; m < p.rows; ++m) all_rows<Codes, 1>(some_rows_of(p, m, 1), w);
+  if (p.rows == 4) return all_rows<Codes, 4>(p, w);
+  for (std::size_t m = 0; m < p.rows; ++m) {
+    const Products one = some_rows_of(p, m, 1);
+    all_rows<Codes, 1>(one, w);
+  }
 }
 
 /// Term k of partial sum i = k mod 16 goes behind those before it: terms of a partial sum lie together.
@@ -168,13 +227,11 @@ CRUMB_AVX2 void all_terms(const CodedTiles& w, std::size_t terms, float* to, std
         const std::size_t first = k + half * kPartialSums;
         if (first >= terms) break;
         const std::size_t slot = first / w.block * kRows + output;
-        const __m256 scale = _mm256_loadu_ps(w.scales + slot);
-        const float* const zero = w.zeros ? w.zeros + slot : nullptr;
+        const Block block(w, slot);
 #pragma GCC unroll 1
         for (std::size_t i = 0; i < kPartialSums; ++i) {
           if (first + i >= terms) break;
-          const __m256 values = codes.values(tile, half * kPartialSums + i);
-          _mm256_storeu_ps(next[i], scaled(values, scale, zero, w.adds_zeros));
+          _mm256_storeu_ps(next[i], block.scaled(codes.values(tile, half * kPartialSums + i)));
           next[i] += stride;
         }
       }
@@ -192,25 +249,14 @@ void with_codes(const CodedTiles& w, const Call& call) {
     case 4: return call.template operator()<Narrow<4>>();
     default: break;
   }
-  if (w.bytes.kind == ByteKind::kSigned) return call.template operator()<Bytes<ByteKind::kSigned>>();
-  if (w.bytes.kind == ByteKind::kUnsigned) return call.template operator()<Bytes<ByteKind::kUnsigned>>();
-  call.template operator()<Bytes<ByteKind::kFloat>>();
+  w.bytes.kind == ByteKind::kFloat ? call.template operator()<Floats>() : call.template operator()<Integers>();
 }
 
 }  // namespace
 
 void multiply_tiles_avx2(const Products& p, const CodedTiles& w) {
   if (p.terms == 0) return multiply_tiles_ref(p, w);
-  switch (w.bits) {
-    case 1: return some_rows<Narrow<1>>(p, w);
-    case 2: return some_rows<Narrow<2>>(p, w);
-    case 3: return some_rows<Narrow<3>>(p, w);
-    case 4: return some_rows<Narrow<4>>(p, w);
-    default: break;
-  }
-  if (w.bytes.kind == ByteKind::kSigned) return some_rows<Bytes<ByteKind::kSigned>>(p, w);
-  if (w.bytes.kind == ByteKind::kUnsigned) return some_rows<Bytes<ByteKind::kUnsigned>>(p, w);
-  some_rows<Bytes<ByteKind::kFloat>>(p, w);
+  with_codes(w, [&]<class Codes>() { some_rows<Codes>(p, w); });
 }
 
 void decode_terms_avx2(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {

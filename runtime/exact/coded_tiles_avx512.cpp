@@ -14,7 +14,8 @@ namespace crumb::runtime::exact {
 namespace {
 
 constexpr std::size_t kRows = kTileRows, kCols = kTileCols, kLine = kTileLine;
-constexpr __mmask16 kAll = 0xFFFF;  // GCC 12 takes the forms without a mask for reads of nothing
+constexpr std::size_t kAhead = 4096;  // bytes that are fetched meanwhile
+constexpr __mmask16 kAll = 0xFFFF;    // GCC 12 takes the forms without a mask for reads of nothing
 
 /// The line of a field of so many bits that has a column, shifted so that its field comes to bit `to`.
 CRUMB_INLINE __m512i field(const std::uint8_t* lines, int width, std::size_t column, int to) {
@@ -132,13 +133,9 @@ CRUMB_AVX512 void partial_sums(const Products& p, const CodedTiles& w, const Cod
     }
     const std::size_t end = p.terms - k < length ? p.terms : k + length;
     for (; k + kCols <= end; k += kCols, tile += Codes::kTile) {
-      _mm_prefetch(reinterpret_cast<const char*>(tile + 1024), _MM_HINT_T0);
-      if constexpr (Codes::kTile > kLine)
-        _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + kLine), _MM_HINT_T0);
-      if constexpr (Codes::kTile > 2 * kLine) {
-        _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + 2 * kLine), _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const char*>(tile + 1024 + 3 * kLine), _MM_HINT_T0);
-      }
+#pragma GCC unroll 8
+      for (std::size_t line = 0; line < Codes::kTile; line += kLine)
+        _mm_prefetch(reinterpret_cast<const char*>(tile + kAhead + line), _MM_HINT_T0);
 #pragma GCC unroll 2
       for (std::size_t half = 0; half < 2; ++half) {
 #pragma GCC unroll 16
@@ -254,18 +251,8 @@ void with_codes(const CodedTiles& w, const Call& call) {
 
 void multiply_tiles_avx512(const Products& p, const CodedTiles& w) {
   if (p.terms == 0) return multiply_tiles_ref(p, w);
-  switch (w.bits) {
-    case 1: return by_zeros<Narrow<1>>(p, w);
-    case 2: return by_zeros<Narrow<2>>(p, w);
-    case 3: return by_zeros<Narrow<3>>(p, w);
-    case 4: return are_halves(p, w) ? some_rows<Narrow<4>, false, true>(p, w) : by_zeros<Narrow<4>>(p, w);
-    case 5: return by_zeros<Narrow<5>>(p, w);
-    case 6: return by_zeros<Narrow<6>>(p, w);
-    default: break;
-  }
-  if (w.bytes.kind == ByteKind::kSigned) return by_zeros<Bytes<ByteKind::kSigned>>(p, w);
-  if (w.bytes.kind == ByteKind::kUnsigned) return by_zeros<Bytes<ByteKind::kUnsigned>>(p, w);
-  by_zeros<Bytes<ByteKind::kFloat>>(p, w);
+  if (are_halves(p, w)) return some_rows<Narrow<4>, false, true>(p, w);
+  with_codes(w, [&]<class Codes>() { by_zeros<Codes>(p, w); });
 }
 
 void decode_terms_avx512(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
