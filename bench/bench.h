@@ -17,7 +17,8 @@ struct Options {
   int repeats = 9;
   std::vector<std::string> layers, input_shapes;  ///< of convolutions; NAME=SIZES of a network's inputs
   bool json = false, made = false;
-  bool cold = false, fast = false, tiles = false;
+  bool cold = false, fast = false;
+  std::string layout = "rows";  ///< of codes: rows or tiles
 };
 
 struct NamedShape {

@@ -3,8 +3,8 @@
 //   crumb-bench quantize   --spec int4:group=128 --shape 4096x4096 --threads 1,2 [--repeats 9] [--json]
 //   crumb-bench quantize   --shapes bench/shapes/minilm.txt
 //   crumb-bench dequantize, distortion (the same options)
-//   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2 [--tiles] [--fast]
-//                          [--cold] [--repeats 9] [--json]
+//   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2
+//                          [--layout rows|tiles] [--fast] [--cold] [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
 //   crumb-bench convolution [--layers 96x112x112:96x3x3:group=96:stride=2,...] --threads 1,2 [--repeats 9] [--json]
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx [--shape NAME=1x3x224x224]] --threads 1,2 [--python PYTHON]
@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
   multiply->add_flag("--cold", options->cold,
                      "Matrices that no cache has: 1 GB of copies, one after the other");
   multiply->add_flag("--fast", options->fast, "By the promise fast");
-  multiply->add_flag("--tiles", options->tiles, "Codes in tiles");
+  multiply->add_option("--layout", options->layout, "How codes lie: rows or tiles (rows)")
+      ->check(CLI::IsMember({"rows", "tiles"}));
   CLI::App* checkpoint =
       add(app, "checkpoint", "crumb quantize of a checkpoint, against reading and copying it",
           checkpoint_bench, options);

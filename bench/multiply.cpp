@@ -108,7 +108,7 @@ void multiply_bench(const Options& options) {
                         "packed over float", "packed GB/s", "of this machine's reading", "of its products",
                         "outliers over packed"});
   const auto promise = options.fast ? runtime::Promise::kFast : runtime::Promise::kExact;
-  const CodeLayout layout = options.tiles ? CodeLayout::kTiles : CodeLayout::kRows;
+  const CodeLayout layout = options.layout == "tiles" ? CodeLayout::kTiles : CodeLayout::kRows;
   for (const NamedShape& shape : shapes_of(options)) {
     const MatrixShape matrix = matrix_shape(shape.shape).take();
     const size_t rows = matrix.rows, cols = matrix.cols;
