@@ -2,6 +2,9 @@
 
 #include <limits>
 
+#include "base/processor.h"
+#include "formats/number/scale_bytes.h"
+
 namespace crumb {
 namespace {
 
@@ -113,7 +116,9 @@ void decode_bytes(const std::byte* bytes, uint64_t step, std::span<float> out) {
 
 void decode_scale_bytes(ScaleFormat format, const std::byte* bytes, uint64_t step, std::span<float> out) {
   if (format == ScaleFormat::kE8M0) return decode_bytes<e8m0_value>(bytes, step, out);
-  decode_bytes<e4m3_value>(bytes, step, out);
+  const uint64_t done =
+      step == 1 && may_use(Isa::kAvx2) ? decode_e4m3_avx2(bytes, out.size(), out.data()) : 0;
+  decode_bytes<e4m3_value>(bytes + done * step, step, out.subspan(done));
 }
 
 }  // namespace crumb

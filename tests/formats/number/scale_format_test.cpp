@@ -168,8 +168,9 @@ TEST_CASE("scale formats: bytes decode together as one by one, at every distance
   std::array<std::byte, 1024> bytes;
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
   for (const auto format : {crumb::ScaleFormat::kE8M0, crumb::ScaleFormat::kE4M3}) {
-    for (const size_t step : {1, 2, 3, 16}) {
-      std::vector<float> out(bytes.size() / step);
+    for (const auto& [step, behind] :
+         {std::pair<size_t, size_t>{1, 0}, {1, 1}, {1, 7}, {2, 0}, {3, 5}, {16, 0}}) {
+      std::vector<float> out(bytes.size() / step - behind);  // the last vector is whole or not
       crumb::decode_scale_bytes(format, bytes.data(), step, out);
       for (size_t i = 0; i < out.size(); ++i) {
         const float expected = crumb::decode_scale(format, static_cast<uint32_t>(i * step % 256));
