@@ -9,6 +9,7 @@
 #include "base/processor.h"
 #include "base/threads/parallel.h"
 #include "formats/number/tiles.h"
+#include "runtime/exact/side_by_side.h"
 #include "runtime/exact/tile_scales.h"
 #include "runtime/fast/row_sums.h"
 
@@ -152,14 +153,15 @@ void FastMatrix::decode(const LevelCodes& levels, std::size_t first, std::size_t
         levels, codes + view.layout.tile_row(first) * view.layout.row_bytes + begin / kTileCols * bytes,
         padded(end - begin) / kTileCols, panel);
   }
-  memory.codes.assign(padded(end - begin), 0);
+  const std::size_t count = padded(end - begin);
+  memory.codes.assign(rows * count, 0);
   for (std::size_t r = 0; r < rows; ++r) {
-    const std::span<std::uint8_t> row = std::span(memory.codes).first(end - begin);
+    const std::span<std::uint8_t> row = std::span(memory.codes).subspan(r * count, end - begin);
     decoder_.codes(first + r, begin, row);
     codes_to_bytes(levels, row);
-    for (std::size_t k = 0; k < end - begin; k += kGroup)
-      std::memcpy(panel + k / kGroup * kTileLine + r * kGroup, &memory.codes[k], kGroup);
   }
+  exact::side_by_side(reinterpret_cast<const std::uint32_t*>(memory.codes.data()), count / kGroup, rows,
+                      count / kGroup, reinterpret_cast<std::uint32_t*>(panel));
 }
 
 void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, int threads) const {
