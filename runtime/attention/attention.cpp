@@ -55,23 +55,23 @@ BlockedKeys blocks_of(const Attention& a, int threads) {
   const std::vector<std::size_t> places = places_in_block(a.depth);
   for_terms(a.depth, [&](std::size_t c) { made.offsets.push_back(places[c]); });
   if (a.k.order == RowOrder::kBlocks) return made;
-  const std::size_t blocks = in_whole_blocks(a.keys) / kRowsTogether, block = kRowsTogether * a.depth;
+  const std::size_t blocks = in_whole_blocks(a.keys) / kBlockRows, block = kBlockRows * a.depth;
   const std::size_t heads = a.batch * a.kv_heads;
   made.memory = metered_memory(heads * blocks * block * sizeof(float));
   auto* const to = reinterpret_cast<float*>(made.memory.get());
   made.rows = {to, a.kv_heads * blocks * block, blocks * block, a.depth, RowOrder::kBlocks};
   const auto write_block = [&](std::size_t head, std::size_t first, float* out) {
-    const std::size_t count = std::min(kRowsTogether, a.keys - first);
+    const std::size_t count = std::min(kBlockRows, a.keys - first);
     const float* const from = a.k.at(head / a.kv_heads, head % a.kv_heads, first);
     for (std::size_t c = 0; c < a.depth; ++c) {
       for (std::size_t i = 0; i < count; ++i) out[places[c] + i] = from[i * a.k.row + c];
-      for (std::size_t i = count; i < kRowsTogether; ++i) out[places[c] + i] = 0;
+      for (std::size_t i = count; i < kBlockRows; ++i) out[places[c] + i] = 0;
     }
   };
   parallel_for(heads * blocks, std::max<std::size_t>(1, kWork / std::max<std::size_t>(block, 1)), threads,
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t t = begin; t < end; ++t)
-                   write_block(t / blocks, t % blocks * kRowsTogether, to + t * block);
+                   write_block(t / blocks, t % blocks * kBlockRows, to + t * block);
                });
   return made;
 }
@@ -178,18 +178,18 @@ class Block {
     std::vector<float>& scores = memory_.scores;
     scores.resize(rows_ * stride_);
     exact::multiply_terms({.outputs = rows_,
-                           .lines = stride_ / kRowsTogether,
-                           .positions = kRowsTogether,
+                           .lines = stride_ / kBlockRows,
+                           .positions = kBlockRows,
                            .terms = a_.depth,
                            .x = keys_.rows.at(b_, g_, 0),
                            .x_offsets = keys_.offsets.data(),
-                           .x_line = kRowsTogether * a_.depth,
-                           .x_ahead = rows_ > kFewRows ? 0 : (rows_ > 1 ? 2 : 4) * kRowsTogether * a_.depth,
+                           .x_line = kBlockRows * a_.depth,
+                           .x_ahead = rows_ > kFewRows ? 0 : (rows_ > 1 ? 2 : 4) * kBlockRows * a_.depth,
                            .w = memory_.queries.data(),
                            .w_stride = a_.depth,
                            .y = scores.data(),
                            .y_stride = stride_,
-                           .y_line = kRowsTogether});
+                           .y_line = kBlockRows});
     const auto show_all = [&](ScoreStage stage) {
       for (std::size_t r = 0; r < rows_ && a_.scores && a_.stage == stage; ++r) {
         place(begin + r);
@@ -282,7 +282,7 @@ class Block {
 
 std::vector<std::size_t> places_in_block(std::size_t depth) {
   std::vector<std::size_t> places(depth);
-  for (std::size_t c = 0; c < depth; ++c) places[c] = exact::reads_before_term(c, depth) * kRowsTogether;
+  for (std::size_t c = 0; c < depth; ++c) places[c] = exact::reads_before_term(c, depth) * kBlockRows;
   return places;
 }
 

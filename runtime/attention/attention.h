@@ -37,10 +37,10 @@ enum class RowOrder : std::uint8_t {
   kBlocks,  ///< sixteen rows a block, whose numbers c are adjacent, in exact::reads_before_term()'s order
 };
 
-inline constexpr std::size_t kRowsTogether = 16;  ///< strips, and rows of a block
+inline constexpr std::size_t kBlockRows = 16;  ///< strips, and rows of a block
 
 constexpr std::size_t in_whole_blocks(std::size_t rows) {
-  return (rows + kRowsTogether - 1) / kRowsTogether * kRowsTogether;
+  return (rows + kBlockRows - 1) / kBlockRows * kBlockRows;
 }
 
 /// By column c of rows of so many numbers, where a block's sixteen numbers are.
@@ -62,12 +62,12 @@ struct HeadRows {
     const float* const first = data + b * batch + h * head;
     if (order != RowOrder::kStrips) return first + i * row;
     // The order is its own inverse.
-    return first + exact::kPartialOrder[i % kRowsTogether] * strip + i / kRowsTogether * row;
+    return first + exact::kPartialOrder[i % kBlockRows] * strip + i / kBlockRows * row;
   }
   float element(std::size_t b, std::size_t h, std::size_t i, std::size_t c) const {
     if (order != RowOrder::kBlocks) return at(b, h, i)[c];
-    const std::size_t in_block = i % kRowsTogether;
-    return at(b, h, i - in_block)[exact::reads_before_term(c, row) * kRowsTogether + in_block];
+    const std::size_t in_block = i % kBlockRows;
+    return at(b, h, i - in_block)[exact::reads_before_term(c, row) * kBlockRows + in_block];
   }
 };
 

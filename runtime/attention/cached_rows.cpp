@@ -24,7 +24,7 @@ void CachedRows::begin(std::size_t heads, std::size_t depth, const std::optional
 std::size_t CachedRows::row_bytes() const { return coder_ ? coder_->code_bytes() : depth_ * sizeof(float); }
 
 checked::Size CachedRows::bytes_for(std::size_t capacity) const {
-  const checked::Size places = coder_ ? capacity : checked::align_up(capacity, kRowsTogether);
+  const checked::Size places = coder_ ? capacity : checked::align_up(capacity, kBlockRows);
   const checked::Size scales = coder_ ? checked::multiply(coder_->scales(), sizeof(float)) : checked::Size(0);
   const checked::Size row = checked::add(
       coder_ ? checked::Size(coder_->code_bytes()) : checked::multiply(depth_, sizeof(float)), scales);
@@ -52,7 +52,7 @@ void CachedRows::allocate(std::size_t capacity) {
 void CachedRows::copy(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count) {
   if (count == 0) return;
   if (coder_) return copy_codes(from, begin, at, count);
-  if (begin % kRowsTogether == 0 && at % kRowsTogether == 0) return copy_floats(from, begin, at, count);
+  if (begin % kBlockRows == 0 && at % kBlockRows == 0) return copy_floats(from, begin, at, count);
   std::vector<float> row(depth_);
   for (std::size_t head = 0; head < heads_; ++head) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -71,7 +71,7 @@ void CachedRows::copy_codes(const CachedRows& from, std::size_t begin, std::size
 
 /// Precondition: both places are multiples of sixteen.
 void CachedRows::copy_floats(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count) {
-  const std::size_t strips = order_ == RowOrder::kStrips ? kRowsTogether : 1;
+  const std::size_t strips = order_ == RowOrder::kStrips ? kBlockRows : 1;
   const std::size_t rows = in_whole_blocks(count) / strips;
   for (std::size_t strip = 0; strip < heads_ * strips; ++strip)
     std::memcpy(floats() + (strip * capacity_ + at) / strips * depth_,
@@ -110,13 +110,13 @@ void CachedRows::uncode(std::size_t length) {
 
 bool CachedRows::put(std::size_t head, std::size_t place, const float* row) {
   if (coder_) return coder_->encode(row, codes(head, place), scales(head, place));
-  const std::size_t in_block = place % kRowsTogether;
+  const std::size_t in_block = place % kBlockRows;
   if (order_ != RowOrder::kBlocks) {
     std::copy(row, row + depth_, const_cast<float*>(view().at(0, head, place)));
     return true;
   }
   float* const block = const_cast<float*>(view().at(0, head, place - in_block));
-  if (in_block == 0) std::fill(block, block + kRowsTogether * depth_, 0.0F);  // readers take whole blocks
+  if (in_block == 0) std::fill(block, block + kBlockRows * depth_, 0.0F);  // readers take whole blocks
   for (std::size_t c = 0; c < depth_; ++c) block[columns_[c] + in_block] = row[c];
   return true;
 }
@@ -128,8 +128,8 @@ void CachedRows::get(std::size_t head, std::size_t place, float* row) const {
 }
 
 HeadRows CachedRows::view() const {
-  return {floats(), heads_ * capacity_ * depth_,       capacity_ * depth_, depth_,
-          order_,   capacity_ / kRowsTogether * depth_};
+  return {floats(), heads_ * capacity_ * depth_,    capacity_ * depth_, depth_,
+          order_,   capacity_ / kBlockRows * depth_};
 }
 
 CachedRows::Reading CachedRows::read(std::size_t heads, std::size_t length, int threads) const {
@@ -143,7 +143,7 @@ CachedRows::Reading CachedRows::read(std::size_t heads, std::size_t length, int 
 CachedRows::Reading CachedRows::decoded(std::size_t heads, std::size_t length, int threads) const {
   constexpr std::size_t kNumbers = std::size_t{1} << 15;  // fewer numbers are not worth a thread
   const bool in_blocks = order_ == RowOrder::kBlocks;
-  const std::size_t together = in_blocks ? kRowsTogether : 1, blocks = (length + together - 1) / together;
+  const std::size_t together = in_blocks ? kBlockRows : 1, blocks = (length + together - 1) / together;
   const std::size_t each = together * depth_, head = blocks * each;
   const auto memory = metered_memory(heads_ * head * sizeof(float));
   auto* const out = reinterpret_cast<float*>(memory.get());

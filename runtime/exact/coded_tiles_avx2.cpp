@@ -249,7 +249,8 @@ void with_codes(const CodedTiles& w, const Call& call) {
     case 4: return call.template operator()<Narrow<4>>();
     default: break;
   }
-  w.bytes.kind == ByteKind::kFloat ? call.template operator()<Floats>() : call.template operator()<Integers>();
+  w.bytes.kind == ByteKind::kFloat ? call.template operator()<Floats>()
+                                   : call.template operator()<Integers>();
 }
 
 }  // namespace

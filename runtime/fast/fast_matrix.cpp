@@ -298,7 +298,8 @@ void FastMatrix::multiply_rows(const exact::Products& p, const ByteRows& x, int 
     float made[kPlaneRows * kRowsTogether];
     for (std::size_t n = begin * kTileRows; n < std::min(end * kTileRows, p.columns); n += kRowsTogether) {
       const std::size_t count = std::min(kRowsTogether, p.columns - n), in_tile = n % kTileRows;
-      if (in_tile == 0) memory.blocks = blocks_of(n, std::min<std::size_t>(kTileRows, p.columns - n), memory);
+      if (in_tile == 0)
+        memory.blocks = blocks_of(levels_, n, std::min<std::size_t>(kTileRows, p.columns - n), memory);
       const auto* codes = reinterpret_cast<const std::uint8_t*>(view.codes.data()) + n * bytes;
       if (count < kRowsTogether) {
         memory.codes.assign(kRowsTogether * bytes, 0);
