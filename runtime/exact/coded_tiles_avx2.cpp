@@ -13,6 +13,7 @@
 namespace crumb::runtime::exact {
 namespace {
 
+constexpr std::size_t kSums = 8;  // partial sums in registers
 constexpr std::size_t kRows = kTileRows, kHalf = kRows / 2, kCols = kTileCols, kLine = kTileLine;
 constexpr std::size_t kAhead = 4096;  // bytes that are fetched meanwhile
 
@@ -108,32 +109,27 @@ struct Block {
   }
 };
 
-/// Adds columns [First, First + Sums) of half a tile's width.
-template <std::size_t First, class Codes, std::size_t M, std::size_t Sums>
+/// Adds columns [First, First + kSums) of half a tile's width.
+template <std::size_t First, class Codes>
 CRUMB_INLINE void add_columns(const Codes& codes, const std::uint8_t* tile, const Block& block,
-                              std::size_t part, const float* x, std::size_t x_stride,
-                              __m256 (&sums)[M][Sums]) {
+                              std::size_t part, const float* x, __m256 (&sums)[kSums]) {
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < Sums; ++i) {
+  for (std::size_t i = 0; i < kSums; ++i) {
     const std::size_t column = part * kPartialSums + First + i;
     const __m256 values = block.scaled(codes.values(tile, column));
-#pragma GCC unroll 4
-    for (std::size_t m = 0; m < M; ++m)
-      sums[m][i] = _mm256_fmadd_ps(_mm256_broadcast_ss(x + m * x_stride + column), values, sums[m][i]);
+    sums[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(x + column), values, sums[i]);
   }
 }
 
-/// Partial sums [First, First + Sums) of eight outputs, over the terms of whole tiles, to
-/// made[m][sum][output].
-template <class Codes, std::size_t M, std::size_t Sums, std::size_t First>
+/// Partial sums [First, First + kSums) of eight outputs and the first row of x, over the terms of whole tiles.
+template <class Codes, std::size_t First>
 CRUMB_AVX2 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
-                             std::size_t half, float (*made)[kPartialSums][kRows]) {
+                             std::size_t half, float (*made)[kRows]) {
   const std::size_t blocks = (p.terms + w.block - 1) / w.block, before = row * blocks * kRows + half * kHalf;
-  const std::size_t whole = p.terms / kCols * kCols, x_stride = p.x_stride;
+  const std::size_t whole = p.terms / kCols * kCols;
   const std::uint8_t* tile = w.codes + row * w.row_bytes + half * (kLine / 2);
-  __m256 sums[M][Sums];
-  for (auto& of_row : sums)
-    for (__m256& sum : of_row) sum = _mm256_setzero_ps();
+  __m256 sums[kSums];
+  for (__m256& sum : sums) sum = _mm256_setzero_ps();
   const bool are_halves = w.block == kCols / 2 && w.block < p.terms;  // of tiles; else blocks are whole ones
   const std::size_t length = are_halves ? kCols : w.block;
   for (std::size_t b = 0, k = 0; k < whole; b += are_halves ? 2 : 1) {
@@ -144,17 +140,15 @@ CRUMB_AVX2 void partial_sums(const Products& p, const CodedTiles& w, const Codes
         for (std::size_t line = 0; line < Codes::kTile; line += kLine)
           _mm_prefetch(reinterpret_cast<const char*>(tile + kAhead + line), _MM_HINT_T0);
       }
-      add_columns<First>(codes, tile, left, 0, p.x + k, x_stride, sums);
-      add_columns<First>(codes, tile, right, 1, p.x + k, x_stride, sums);
+      add_columns<First>(codes, tile, left, 0, p.x + k, sums);
+      add_columns<First>(codes, tile, right, 1, p.x + k, sums);
     }
   }
-  for (std::size_t m = 0; m < M; ++m)
-    for (std::size_t i = 0; i < Sums; ++i) _mm256_storeu_ps(made[m][First + i] + half * kHalf, sums[m][i]);
+  for (std::size_t i = 0; i < kSums; ++i) _mm256_storeu_ps(made[First + i] + half * kHalf, sums[i]);
 }
 
 /// Adds the terms of a last tile that is not whole, by the values' table.
-CRUMB_AVX2 void add_last_tile(const Products& p, const CodedTiles& w, std::size_t row,
-                              float (*made)[kPartialSums][kRows]) {
+CRUMB_AVX2 void add_last_tile(const Products& p, const CodedTiles& w, std::size_t row, float (*made)[kRows]) {
   const std::size_t blocks = (p.terms + w.block - 1) / w.block, first = p.terms / kCols * kCols;
   std::uint8_t codes[kRows * kCols];
   unpack_tile(w.codes + row * w.row_bytes + first / kCols * tile_bytes(w.bits), w.bits, codes);
@@ -168,48 +162,29 @@ CRUMB_AVX2 void add_last_tile(const Products& p, const CodedTiles& w, std::size_
           _mm256_and_si256(_mm256_srl_epi32(fours, _mm_cvtsi32_si128(static_cast<int>(8 * (column % 4)))),
                            _mm256_set1_epi32(0xFF));
       const __m256 values = block.scaled(_mm256_i32gather_ps(w.values, code, 4));
-      for (std::size_t m = 0; m < p.rows; ++m) {
-        float* const to = made[m][sum] + half * kHalf;
-        const __m256 x = _mm256_broadcast_ss(p.x + m * p.x_stride + k);
-        _mm256_storeu_ps(to, _mm256_fmadd_ps(x, values, _mm256_loadu_ps(to)));
-      }
-    }
-  }
-}
-
-template <class Codes, std::size_t M, std::size_t First = 0>
-CRUMB_AVX2 void all_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
-                         std::size_t half, float (*made)[kPartialSums][kRows]) {
-  constexpr std::size_t kSums = 8 / M;
-  partial_sums<Codes, M, kSums, First>(p, w, codes, row, half, made);
-  if constexpr (First + kSums < kPartialSums) all_sums<Codes, M, First + kSums>(p, w, codes, row, half, made);
-}
-
-template <class Codes, std::size_t M>
-CRUMB_AVX2 void all_rows(const Products& p, const CodedTiles& w) {
-  const Codes codes(w);
-  alignas(32) float made[M][kPartialSums][kRows];
-  for (std::size_t n = 0; n < p.columns; n += kRows) {
-    const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
-    for (std::size_t half = 0; half * kHalf < count; ++half)
-      all_sums<Codes, M>(p, w, codes, n / kRows, half, made);
-    if (p.terms % kCols != 0) add_last_tile(p, w, n / kRows, made);
-    for (std::size_t m = 0; m < M; ++m) {
-      for (std::size_t step = kPartialSums / 2; step > 0; step /= 2) {  // as fold() does
-        for (std::size_t i = 0; i < step; ++i)
-          for (std::size_t o = 0; o < count; ++o) made[m][i][o] += made[m][i + step][o];
-      }
-      for (std::size_t o = 0; o < count; ++o) p.y[m * p.y_row + (n + o) * p.y_column] = made[m][0][o];
+      float* const to = made[sum] + half * kHalf;
+      _mm256_storeu_ps(to, _mm256_fmadd_ps(_mm256_broadcast_ss(p.x + k), values, _mm256_loadu_ps(to)));
     }
   }
 }
 
 template <class Codes>
-void some_rows(const Products& p, const CodedTiles& w) {
-  if (p.rows == 4) return all_rows<Codes, 4>(p, w);
-  for (std::size_t m = 0; m < p.rows; ++m) {
-    const Products one = some_rows_of(p, m, 1);
-    all_rows<Codes, 1>(one, w);
+CRUMB_AVX2 void one_row(const Products& p, const CodedTiles& w) {
+  static_assert(kPartialSums == 2 * kSums);
+  const Codes codes(w);
+  alignas(32) float made[kPartialSums][kRows];
+  for (std::size_t n = 0; n < p.columns; n += kRows) {
+    const std::size_t count = p.columns - n < kRows ? p.columns - n : kRows;
+    for (std::size_t half = 0; half * kHalf < count; ++half) {
+      partial_sums<Codes, 0>(p, w, codes, n / kRows, half, made);
+      partial_sums<Codes, kSums>(p, w, codes, n / kRows, half, made);
+    }
+    if (p.terms % kCols != 0) add_last_tile(p, w, n / kRows, made);
+    for (std::size_t step = kPartialSums / 2; step > 0; step /= 2) {  // as fold() does
+      for (std::size_t i = 0; i < step; ++i)
+        for (std::size_t o = 0; o < count; ++o) made[i][o] += made[i + step][o];
+    }
+    for (std::size_t o = 0; o < count; ++o) p.y[(n + o) * p.y_column] = made[0][o];
   }
 }
 
@@ -257,7 +232,9 @@ void with_codes(const CodedTiles& w, const Call& call) {
 
 void multiply_tiles_avx2(const Products& p, const CodedTiles& w) {
   if (p.terms == 0) return multiply_tiles_ref(p, w);
-  with_codes(w, [&]<class Codes>() { some_rows<Codes>(p, w); });
+  with_codes(w, [&]<class Codes>() {
+    for (std::size_t m = 0; m < p.rows; ++m) one_row<Codes>(some_rows_of(p, m, 1), w);
+  });
 }
 
 void decode_terms_avx2(const CodedTiles& w, std::size_t terms, float* to, std::size_t stride) {
