@@ -34,6 +34,7 @@ void lm_bench(const Options& options) {
       "--specs",
       joined(options.specs, [](const std::string& spec) { return spec; })};
   if (!options.llama.empty()) arguments.insert(arguments.end(), {"--llama", options.llama});
+  arguments.insert(arguments.end(), {"--layout", options.layout});
   if (options.json) arguments.emplace_back("--json");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

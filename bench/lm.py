@@ -1,6 +1,7 @@
 """Language models: tokens per second of `crumb generate` against transformers and llama.cpp, measured in turns.
 
-    crumb-bench lm --input MODEL [--llama FOLDER] [--threads 1,2] [--repeats 3] [--specs int8:channel,...] [--json]
+    crumb-bench lm --input MODEL [--llama FOLDER] [--threads 1,2] [--repeats 3] [--specs int8:channel,...]
+                   [--layout rows|tiles] [--json]
 
 runs this with the crumb command and MODEL as its first arguments.
 
@@ -84,12 +85,12 @@ def in_turns(contenders, repeats):
     return found
 
 
-def packed_models(binary, model, specs, folder, llama):
+def packed_models(binary, model, specs, folder, llama, layout):
     """Files of `crumb quantize` and what llama.cpp runs of them, by specs."""
     packed, exported = {}, {}
     for number, spec in enumerate(specs):
         packed[spec] = folder / f"{number}.crumb"
-        crumb(binary, "quantize", model, "-o", packed[spec], "--weights", spec)
+        crumb(binary, "quantize", model, "-o", packed[spec], "--weights", spec, "--layout", layout)
         if not llama:
             continue
         try:
@@ -130,6 +131,7 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--specs", default="int8:group=32,int4:group=32,mxfp4,nvfp4,int3:group=64")
+    parser.add_argument("--layout", default="rows")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     binary, rows = options.binary, []
@@ -140,7 +142,7 @@ def main():
         if options.model.is_file():
             floats = folder / "float"
             crumb(binary, "dequantize", options.model, "-o", floats)
-        packed, exported = packed_models(binary, floats, options.specs.split(","), folder, options.llama)
+        packed, exported = packed_models(binary, floats, options.specs.split(","), folder, options.llama, options.layout)
         import transformers
 
         model = transformers.AutoModelForCausalLM.from_pretrained(floats, dtype="float32").eval()

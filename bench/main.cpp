@@ -12,7 +12,7 @@
 //   crumb-bench runtime    (the same options)
 //   crumb-bench ptq        [--spec int4:group=128] --shape 4096x4096 --threads 1,2 [--repeats 3] [--json]
 //   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
-//   crumb-bench lm         --input MODEL [--specs int4:group=32,...] [--llama FOLDER] --threads 1,2 [--repeats 3] [--json]
+//   crumb-bench lm         --input MODEL [--specs int4:group=32,...] [--layout rows|tiles] [--llama FOLDER] --threads 1,2 [--repeats 3] [--json]
 //
 // Best and median of the repeats, taken in turns; the machine's other work is noise, so look at the ratios.
 #include <CLI/CLI.hpp>
@@ -35,6 +35,11 @@ CLI::App* add(CLI::App& app, const char* name, const char* summary, void (*work)
   verb->add_flag("--json", options->json, "Print JSON");
   verb->callback([options, work] { work(*options); });
   return verb;
+}
+
+void add_layout(CLI::App* verb, Options& options) {
+  verb->add_option("--layout", options.layout, "How codes lie: rows or tiles (rows)")
+      ->check(CLI::IsMember({"rows", "tiles"}));
 }
 
 void add_threads(CLI::App* verb, Options& options) {
@@ -77,8 +82,7 @@ int main(int argc, char** argv) {
   multiply->add_flag("--cold", options->cold,
                      "Matrices that no cache has: 1 GB of copies, one after the other");
   multiply->add_flag("--fast", options->fast, "By the promise fast");
-  multiply->add_option("--layout", options->layout, "How codes lie: rows or tiles (rows)")
-      ->check(CLI::IsMember({"rows", "tiles"}));
+  add_layout(multiply, *options);
   CLI::App* checkpoint =
       add(app, "checkpoint", "crumb quantize of a checkpoint, against reading and copying it",
           checkpoint_bench, options);
@@ -130,6 +134,7 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::ExistingPath);
   lm->add_option("--specs", options->specs, "The quantizers")->delimiter(',');
+  add_layout(lm, *options);
   lm->add_option("--llama", options->llama, "The folder of llama.cpp's llama-bench");
   lm->add_option("--python", options->python, "The Python that has transformers");
   lm->add_option("--crumb", options->crumb, "The crumb command (that beside crumb-bench)");

@@ -89,7 +89,7 @@ class ScaleStep {
       absolute += static_cast<double>(sizes_[i]);
       if (std::isnan(targets_[i])) settle(x, i);
       *to = quotients_[i];
-      to += (targets_[i] != 0) & (values_[i] != 0) ? 1 : 0;
+      to += static_cast<int>(targets_[i] != 0) & static_cast<int>(values_[i] != 0);  // without a branch
     }
     ratios.resize(static_cast<size_t>(to - ratios.data()));
   }

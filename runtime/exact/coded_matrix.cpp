@@ -61,8 +61,8 @@ std::shared_ptr<const CodedMatrix> CodedMatrix::of(const std::shared_ptr<const Q
 void CodedMatrix::multiply(const Products& products, std::size_t first, int threads) const {
   tensor_->check_codes();
   if (tensor_->encoding.codes != CodeLayout::kTiles) return multiply_rows(products, first, threads);
-  const bool has_code_of_its_own = tensor_->encoding.zero == ZeroPoint::kNone && may_use(Isa::kAvx512);
-  if (products.rows > (has_code_of_its_own ? kMostOfTiles : kFewOfTiles) && takes_many(products))
+  const bool takes_four = tensor_->encoding.zero == ZeroPoint::kNone && may_use(Isa::kAvx512);  // at once
+  if (products.rows > (takes_four ? kMostOfTiles : kFewOfTiles) && takes_many(products))
     return multiply_many(products, first, threads);
   multiply_tiles(products, first, threads);
 }

@@ -31,12 +31,12 @@ class CodedMatrix {
   explicit CodedMatrix(std::shared_ptr<const QuantizedTensor> tensor);
   void multiply_rows(const Products& products, std::size_t first, int threads) const;
   void multiply_tiles(const Products& products, std::size_t first, int threads) const;
-  /// Takes many rows of x: tiles are decoded once for all of them, or for kMostPacked.
+  /// Takes many rows of x: tiles are decoded once for all of them, or for some hundreds.
   void multiply_many(const Products& products, std::size_t first, int threads) const;
-  /// The rows of tiles without their codes, scales and zeros.
+  /// What all rows of tiles share: the codes, scales and zeros are null.
   CodedTiles tiles() const;
-  /// The scales and zeros that w is to point to, of outputs [first, first + count): in memory for twice as many
-  /// floats as blocks of sixteen rows. Sets w's codes, too.
+  /// Sets w's codes, scales and zeros to those of the row of tiles of outputs [first, first + count). Scales and
+  /// zeros are written to `memory`, of 2 * 16 * blocks_per_row floats.
   void set_row(CodedTiles& w, std::size_t first, std::size_t count, float* memory) const;
 
   std::shared_ptr<const QuantizedTensor> tensor_;

@@ -29,6 +29,17 @@ void scale_by(float unit, std::span<float> scales) {
   for (float& scale : scales) scale *= unit;
 }
 
+/// Writes squares of made[t][2][16][16] to rows [first, first + rows) and outputs [n, n + outputs) of y, times
+/// the scales of the rows.
+void write_squares(const float* made, const float* scales, const exact::Products& p, std::size_t first,
+                   std::size_t rows, std::size_t n, std::size_t outputs) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* const from = made + r / kSide * 2 * kSquare + r % kSide * kSide;
+    float* const y = p.y + (first + r) * p.y_row + n * p.y_column;
+    for (std::size_t i = 0; i < outputs; ++i) y[i * p.y_column] = from[i] * scales[r];
+  }
+}
+
 }  // namespace
 
 /// What a thread needs of sixteen rows of weights.
@@ -201,7 +212,6 @@ void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, in
 /// What a thread needs of two sixteens of rows of weights.
 struct FastMatrix::Squares {
   Sixteen sixteens[2];
-  TileBlocks blocks[2];
   std::vector<float> made;
   std::vector<std::int32_t> carried;
   static constexpr std::size_t kMost = 2 * kManyRows * kTileRows, kAligned = kTileLine / sizeof(float);
@@ -236,7 +246,7 @@ void FastMatrix::add_parts(const ChunkedRows& x, std::size_t first, std::size_t 
       Sixteen& sixteen = memory.sixteens[j];
       const std::size_t n = (tile + j) * kTileRows;
       decode(signed_levels_, n, std::min<std::size_t>(kTileRows, decoder_.rows() - n), begin, end, sixteen);
-      part.panel[j] = {.bytes = sixteen.panel(0), .widest = levels_.widest, .blocks = memory.blocks[j]};
+      part.panel[j] = {.bytes = sixteen.panel(0), .widest = levels_.widest, .blocks = sixteen.blocks};
       part.panel[j].blocks.scales += before;
       if (part.panel[j].blocks.origins) part.panel[j].blocks.origins += before;
     }
@@ -260,21 +270,15 @@ void FastMatrix::multiply_squares(const exact::Products& p, const ByteRows& rows
       const std::size_t tiles = std::min<std::size_t>(2, all - tile);
       for (std::size_t j = 0; j < tiles; ++j) {
         const std::size_t n = (tile + j) * kTileRows, count = std::min<std::size_t>(kTileRows, p.columns - n);
-        memory.blocks[j] = blocks_of(signed_levels_, n, count, memory.sixteens[j]);
+        memory.sixteens[j].blocks = blocks_of(signed_levels_, n, count, memory.sixteens[j]);
       }
       for (std::size_t first = 0; first < p.rows; first += kManyRows) {
         const std::size_t count = std::min(kManyRows, p.rows - first);
         add_parts(x, first / kSide, (count + kSide - 1) / kSide, tile, tiles, memory);
-        const float* const made = Squares::aligned(memory.made);
-        for (std::size_t r = 0; r < count; ++r) {
-          const float scale = rows.scales[first + r];
-          float* const y = p.y + (first + r) * p.y_row;
-          for (std::size_t j = 0; j < tiles; ++j) {
-            const float* const from = made + (r / kSide * 2 + j) * kSquare + r % kSide * kSide;
-            const std::size_t n = (tile + j) * kTileRows;
-            for (std::size_t i = 0; i < std::min<std::size_t>(kTileRows, p.columns - n); ++i)
-              y[(n + i) * p.y_column] = from[i] * scale;
-          }
+        for (std::size_t j = 0; j < tiles; ++j) {
+          const std::size_t n = (tile + j) * kTileRows;
+          write_squares(Squares::aligned(memory.made) + j * kSquare, &rows.scales[first], p, first, count, n,
+                        std::min<std::size_t>(kTileRows, p.columns - n));
         }
       }
     }
