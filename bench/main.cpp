@@ -6,13 +6,15 @@
 //   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 --threads 1,2
 //                          [--layout rows|tiles] [--fast] [--cold] [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
-//   crumb-bench convolution [--layers 96x112x112:96x3x3:group=96:stride=2,...] --threads 1,2 [--repeats 9] [--json]
-//   crumb-bench graph      [--input ../shared/onnx|FILE.onnx [--shape NAME=1x3x224x224]] --threads 1,2 [--python PYTHON]
-//                          [--repeats 9] [--json]
+//   crumb-bench convolution [--layers 96x112x112:96x3x3:group=96:stride=2,...] --threads 1,2 [--repeats 9]
+//                          [--json]
+//   crumb-bench graph      [--input ../shared/onnx|FILE.onnx [--shape NAME=1x3x224x224]] --threads 1,2
+//                          [--python PYTHON] [--repeats 9] [--json]
 //   crumb-bench runtime    (the same options)
 //   crumb-bench ptq        [--spec int4:group=128] --shape 4096x4096 --threads 1,2 [--repeats 3] [--json]
 //   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
-//   crumb-bench lm         --input MODEL [--specs int4:group=32,...] [--layout rows|tiles] [--llama FOLDER] --threads 1,2 [--repeats 3] [--json]
+//   crumb-bench lm         --input MODEL [--specs int4:group=32,...] [--layout rows|tiles] [--llama FOLDER]
+//                          --threads 1,2 [--repeats 3] [--json]
 //
 // Best and median of the repeats, taken in turns; the machine's other work is noise, so look at the ratios.
 #include <CLI/CLI.hpp>

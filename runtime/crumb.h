@@ -170,7 +170,8 @@ CRUMB_API crumb_status crumb_cache_tie(crumb_session* session, const char* past,
 CRUMB_API int crumb_cache_holds_input(const crumb_session* session, size_t index);
 CRUMB_API int crumb_cache_holds_output(const crumb_session* session, size_t index);
 
-/* Positions that the cache has, and bytes of memory. */
+/* Positions that the cache has, and bytes of memory: keys and values of floats take whole blocks of
+   sixteen positions. */
 CRUMB_API uint64_t crumb_cache_length(const crumb_session* session);
 CRUMB_API uint64_t crumb_cache_memory(const crumb_session* session);
 

@@ -1,5 +1,5 @@
-// The tile registers of AMX, and the products of them that Crumb uses: eight registers of up to sixteen rows of
-// 64 bytes. Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18; volume 2,
+// The tile registers of AMX, and the products of them that Crumb uses: eight registers of up to sixteen rows
+// of 64 bytes. Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18; volume 2,
 // LDTILECFG, TILELOADD, TILESTORED, TDPBSSD, TDPBSUD, TDPBUSD.
 //
 // Kernels take the registers as a parameter: HardwareTiles, or EmulatedTiles, which does the same in C++, so
@@ -25,8 +25,8 @@ struct alignas(64) TileShapes {
   std::array<std::uint16_t, 16> row_bytes{};
   std::array<std::uint8_t, 16> rows{};
 
-  /// For products of sixteen rows of `terms` bytes with sixteen columns. Precondition: terms is a multiple of 4
-  /// from 4 to 64.
+  /// For products of sixteen rows of `terms` bytes with sixteen columns. Precondition: terms is a multiple of
+  /// 4 from 4 to 64.
   static TileShapes of(std::size_t terms) {
     TileShapes made;
     for (std::size_t i = 0; i < kTileRegisters; ++i) {
@@ -64,8 +64,8 @@ struct HardwareTiles {
   CRUMB_TILES void store(void* to, std::size_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(kTile) : "memory");
   }
-  /// sums[m][n] += the sum over k and i of rows[m][4 * k + i] * vectors[k][4 * n + i], modulo 2^32. Bytes are of
-  /// the types Row and Vector: std::int8_t, and one of them may be std::uint8_t.
+  /// sums[m][n] += the sum over k and i of rows[m][4 * k + i] * vectors[k][4 * n + i], modulo 2^32. Bytes are
+  /// of the types Row and Vector: std::int8_t, and one of them may be std::uint8_t.
   template <int kSums, int kRows, int kVectors, class Row = std::int8_t, class Vector = std::int8_t>
   CRUMB_TILES void add_products() {
     constexpr bool kSignedRow = std::is_signed_v<Row>, kSignedVector = std::is_signed_v<Vector>;

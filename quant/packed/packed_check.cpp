@@ -62,7 +62,8 @@ std::string position_of(uint64_t row, uint64_t column) {
   return "row " + std::to_string(row) + ", column " + std::to_string(column);
 }
 
-/// Finds stray codes in bytes of whole codes, of 1, 2, 4 or 8 bits, without a branch for each: almost all are legal.
+/// Finds stray codes in bytes of whole codes, of 1, 2, 4 or 8 bits, without a branch for each: almost all are
+/// legal.
 class StrayBytes {
  public:
   StrayBytes(const StrayCodes& strays, int bits) : bits_(bits) {

@@ -35,8 +35,8 @@ class CodedMatrix {
   void multiply_many(const Products& products, std::size_t first, int threads) const;
   /// What all rows of tiles share: the codes, scales and zeros are null.
   CodedTiles tiles() const;
-  /// Sets w's codes, scales and zeros to those of the row of tiles of outputs [first, first + count). Scales and
-  /// zeros are written to `memory`, of 2 * 16 * blocks_per_row floats.
+  /// Sets w's codes, scales and zeros to those of the row of tiles of outputs [first, first + count). Scales
+  /// and zeros are written to `memory`, of 2 * 16 * blocks_per_row floats.
   void set_row(CodedTiles& w, std::size_t first, std::size_t count, float* memory) const;
 
   std::shared_ptr<const QuantizedTensor> tensor_;

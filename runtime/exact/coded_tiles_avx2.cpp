@@ -121,7 +121,8 @@ CRUMB_INLINE void add_columns(const Codes& codes, const std::uint8_t* tile, cons
   }
 }
 
-/// Partial sums [First, First + kSums) of eight outputs and the first row of x, over the terms of whole tiles.
+/// Partial sums [First, First + kSums) of eight outputs and the first row of x, over the terms of whole
+/// tiles.
 template <class Codes, std::size_t First>
 CRUMB_AVX2 void partial_sums(const Products& p, const CodedTiles& w, const Codes& codes, std::size_t row,
                              std::size_t half, float (*made)[kRows]) {

@@ -1,6 +1,6 @@
-// Products of many rows of x by products.h, whose bits they have. Outputs are laid out a panel at a time so that
-// vectors hold neighbouring ones (term_products.h), and a panel serves many rows: of each operand a tile reads
-// half of what tiles of vectors of terms read, so rows longer than the first-level cache cost nothing.
+// Products of many rows of x by products.h, whose bits they have. Outputs are laid out a panel at a time so
+// that vectors hold neighbouring ones (term_products.h), and a panel serves many rows: of each operand a tile
+// reads half of what tiles of vectors of terms read, so rows longer than the first-level cache cost nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ using WriteTerms = std::function<void(std::size_t first, std::size_t count, floa
 /// there is more than one term.
 bool takes_many(const Products& products);
 
-/// Whether it takes them, and faster than multiply_avx2() and multiply_avx512() take rows of floats, though these
-/// are laid out first: rows are longer than the first-level cache is good for, or so short that adding partial sums
-/// up takes long, and x has many.
+/// Whether it takes them, and faster than multiply_avx2() and multiply_avx512() take rows of floats, though
+/// these are laid out first: rows are longer than the first-level cache is good for, or so short that adding
+/// partial sums up takes long, and x has many.
 bool is_faster_for_rows(const Products& products);
 
-/// products.y; what products says of w does not count. `write` is called by several threads, with first a multiple
-/// of 16 and count at most 64. Precondition: takes_many.
+/// products.y; what products says of w does not count. `write` is called by several threads, with first a
+/// multiple of 16 and count at most 64. Precondition: takes_many.
 void multiply_many(const Products& products, const WriteTerms& write, int threads);
 
 /// What `write` does where outputs are rows of floats, `row_stride` floats apart.

@@ -1,5 +1,6 @@
-// rows_to_terms() with AVX2: squares of eight rows by eight terms are transposed in registers. The instruction
-// set is named function by function, so that nothing inline of the standard library is compiled for it.
+// rows_to_terms() with AVX2: squares of eight rows by eight terms are transposed in registers. The
+// instruction set is named function by function, so that nothing inline of the standard library is compiled
+// for it.
 #include "runtime/exact/many_rows.h"
 #include "runtime/exact/term_products.h"
 

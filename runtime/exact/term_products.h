@@ -41,9 +41,9 @@ constexpr std::size_t reads_before_term(std::size_t k, std::size_t terms) {
   return before;
 }
 
-/// The row of a panel of outputs, one row a term, that term k is in: terms of a partial sum follow each other, and
-/// a row is free between partial sums, or those of terms k and k + 1 would often be a multiple of 4096 bytes apart
-/// and share a few lines of the first-level cache.
+/// The row of a panel of outputs, one row a term, that term k is in: terms of a partial sum follow each
+/// other, and a row is free between partial sums, or those of terms k and k + 1 would often be a multiple of
+/// 4096 bytes apart and share a few lines of the first-level cache.
 constexpr std::size_t panel_row(std::size_t k, std::size_t terms) {
   return place_of_term(k, terms) + k % kPartialSums;
 }

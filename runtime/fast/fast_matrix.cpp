@@ -29,8 +29,8 @@ void scale_by(float unit, std::span<float> scales) {
   for (float& scale : scales) scale *= unit;
 }
 
-/// Writes squares of made[t][2][16][16] to rows [first, first + rows) and outputs [n, n + outputs) of y, times
-/// the scales of the rows.
+/// Writes squares of made[t][2][16][16] to rows [first, first + rows) and outputs [n, n + outputs) of y,
+/// times the scales of the rows.
 void write_squares(const float* made, const float* scales, const exact::Products& p, std::size_t first,
                    std::size_t rows, std::size_t n, std::size_t outputs) {
   for (std::size_t r = 0; r < rows; ++r) {

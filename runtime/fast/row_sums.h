@@ -49,7 +49,8 @@ struct PackedRows {
   std::size_t bytes = 0;   ///< of a row; no others are read
   std::size_t stride = 0;  ///< bytes from row to row
   const LevelCodes* levels = nullptr;
-  /// A block has whole lanes, but the last one may be shorter. The scales and origins of a block are 16 apart.
+  /// A block has whole lanes, but the last one may be shorter. The scales and origins of a block are 16
+  /// apart.
   TileBlocks blocks;
   const std::int32_t* sums = nullptr;  ///< [rows of x, sums_stride]: of q, of each block
   std::size_t sums_stride = 0;
@@ -67,9 +68,9 @@ inline bool takes_levels(const LevelCodes& levels) {
   return 8 % levels.bits == 0 || levels.widest <= kMostUnpacked;
 }
 
-/// made[8 r + i] = the sum over blocks, in their order, of float(the sum of q * level over the block) * scale,
-/// rounded to float32 at each step, of row r of x and row i of the weights. Preconditions: 1 <= x.rows <=
-/// kPlaneRows; takes_levels(*w.levels).
+/// made[8 r + i] = the sum over blocks, in their order, of float(the sum of q * level over the block) *
+/// scale, rounded to float32 at each step, of row r of x and row i of the weights. Preconditions: 1 <= x.rows
+/// <= kPlaneRows; takes_levels(*w.levels).
 void weighted_rows(const PlaneRows& x, const PackedRows& w, float* made);
 
 /// By the definition; kept for ever.

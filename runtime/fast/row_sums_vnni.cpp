@@ -1,5 +1,5 @@
-// weighted_rows() with AVX-512 VNNI. The instruction sets are named function by function, so that nothing inline
-// of the standard library is compiled for them.
+// weighted_rows() with AVX-512 VNNI. The instruction sets are named function by function, so that nothing
+// inline of the standard library is compiled for them.
 #include "runtime/fast/row_sums.h"
 
 #if defined(__x86_64__)

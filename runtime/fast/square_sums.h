@@ -2,8 +2,8 @@
 // them meet as many rows of weights, in registers that hold squares of 16 x 16 sums (tile_registers.h).
 // Integers, and the order of floats, are those of tile_sums.h.
 //
-// Both operands have signs, so for most formats the byte of a code is its level (signed_bytes()), and a block's
-// sum needs nothing added.
+// Both operands have signs, so for most formats the byte of a code is its level (signed_bytes()), and a
+// block's sum needs nothing added.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ inline constexpr std::size_t kMostChunk = 64;  ///< terms that one product of re
 /// Rows of activations from which on add_squares() is faster than add_panel().
 inline constexpr std::size_t kManyByteRows = 12;
 
-/// The same codes with bytes that have signs: above[code], read as int8, is the level less `least`, which is 0
-/// where all levels fit eight bits.
+/// The same codes with bytes that have signs: above[code], read as int8, is the level less `least`, which is
+/// 0 where all levels fit eight bits.
 LevelCodes signed_bytes(const LevelCodes& levels);
 
-/// Rows of activations, sixteen at a time, by chunks of terms that one product of registers takes. No chunk has
-/// terms of two blocks: behind a block's last term, and behind the last row, there are zeros.
+/// Rows of activations, sixteen at a time, by chunks of terms that one product of registers takes. No chunk
+/// has terms of two blocks: behind a block's last term, and behind the last row, there are zeros.
 class ChunkedRows {
  public:
   /// Of all rows of x. Precondition: blocks are multiples of four terms, or one block is all terms.
@@ -55,19 +55,19 @@ class ChunkedRows {
   std::vector<std::int32_t> sums_;
 };
 
-/// Terms [begin, end) of one or two sixteens of rows of weights: whole blocks, or a part of one block, which is
-/// whole chunks or ends where the block does.
+/// Terms [begin, end) of one or two sixteens of rows of weights: whole blocks, or a part of one block, which
+/// is whole chunks or ends where the block does.
 struct PanelPart {
   std::size_t begin = 0, end = 0;
   std::size_t panels = 2;
-  /// Bytes of signed_bytes(), from term `begin` on; bytes of up to a chunk behind `end` are read. `blocks` begin
-  /// with the block of `begin`.
+  /// Bytes of signed_bytes(), from term `begin` on; bytes of up to a chunk behind `end` are read. `blocks`
+  /// begin with the block of `begin`.
   LevelPanel panel[2];
 };
 
-/// Adds what the blocks make that end in the part to made[t][j][row of x][row of weights], of sixteen first + t
-/// of x and panel j: [count, 2, 16, 16]. `carried` is memory of that shape for the sums of a block from one of
-/// its parts to the next. Both are aligned to 64 bytes.
+/// Adds what the blocks make that end in the part to made[t][j][row of x][row of weights], of sixteen first +
+/// t of x and panel j: [count, 2, 16, 16]. `carried` is memory of that shape for the sums of a block from one
+/// of its parts to the next. Both are aligned to 64 bytes.
 /// Precondition: may_use(Isa::kAmx).
 void add_squares_amx(const ChunkedRows& x, std::size_t first, std::size_t count, const PanelPart& w,
                      std::int32_t* carried, float* made);

@@ -1,5 +1,5 @@
-// Half-quadratic splitting of a scale, step by step in plain code: the shrunken error, the median of the quotients, and
-// when it ends; and its zero points.
+// Half-quadratic splitting of a scale, step by step in plain code: the shrunken error, the median of the
+// quotients, and when it ends; and its zero points.
 #include <doctest/doctest.h>
 
 #include <algorithm>

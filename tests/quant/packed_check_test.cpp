@@ -1,5 +1,5 @@
-// What makes a packed file unsound though its checksums hold: one code, one padding bit, wherever it lies and however the
-// bytes come.
+// What makes a packed file unsound though its checksums hold: one code, one padding bit, wherever it lies and
+// however the bytes come.
 #include "quant/packed/packed_check.h"
 
 #include <doctest/doctest.h>
