@@ -1,6 +1,7 @@
 #include "runtime/largest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace crumb::runtime {
@@ -17,12 +18,12 @@ float largest_of_block(std::span<const float> x, int (&odd)[kSideBySide]) {
   for (; k + kSideBySide <= x.size(); k += kSideBySide) {
     for (std::size_t i = 0; i < kSideBySide; ++i) {
       most[i] = x[k + i] > most[i] ? x[k + i] : most[i];
-      odd[i] |= x[k + i] != x[k + i] ? 1 : 0;
+      odd[i] |= std::isnan(x[k + i]) ? 1 : 0;
     }
   }
   for (std::size_t i = 0; k + i < x.size(); ++i) {
     most[i] = x[k + i] > most[i] ? x[k + i] : most[i];
-    odd[i] |= x[k + i] != x[k + i] ? 1 : 0;
+    odd[i] |= std::isnan(x[k + i]) ? 1 : 0;
   }
   return *std::max_element(most, most + kSideBySide);
 }

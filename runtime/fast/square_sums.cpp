@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "base/threads/parallel.h"
 
 namespace crumb::runtime {
 namespace {
 
-constexpr std::int32_t kLeastByte = std::numeric_limits<std::int8_t>::min(),
-                       kMostByte = std::numeric_limits<std::int8_t>::max();
+constexpr std::int32_t kLeastByte = -128, kMostByte = 127;
 constexpr std::size_t kCopied = std::size_t{1} << 18;  // bytes that are worth a thread
 
 std::size_t in_whole(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
