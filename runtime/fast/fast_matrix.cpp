@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -29,14 +30,28 @@ void scale_by(float unit, std::span<float> scales) {
   for (float& scale : scales) scale *= unit;
 }
 
-/// Writes squares of made[t][2][16][16] to rows [first, first + rows) and outputs [n, n + outputs) of y,
-/// times the scales of the rows.
-void write_squares(const float* made, const float* scales, const exact::Products& p, std::size_t first,
-                   std::size_t rows, std::size_t n, std::size_t outputs) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    const float* const from = made + r / kSide * 2 * kSquare + r % kSide * kSide;
-    float* const y = p.y + (first + r) * p.y_row + n * p.y_column;
-    for (std::size_t i = 0; i < outputs; ++i) y[i * p.y_column] = from[i] * scales[r];
+/// All rows of x.
+ByteTerms terms_of(const ByteRows& x) {
+  return {.q = x.q.data(),
+          .stride = x.stride,
+          .rows = x.rows,
+          .terms = x.terms,
+          .sums = x.sums.data(),
+          .sums_stride = x.blocks};
+}
+
+/// Some rows of x, and outputs that are neighbours.
+struct Part {
+  std::size_t first = 0, rows = 0;  ///< of x
+  std::size_t n = 0, outputs = 0;
+};
+
+/// Writes the part's y: made[r * stride + i] times the scale of row r.
+void write_part(const exact::Products& p, const ByteRows& x, const Part& part, const float* made,
+                std::size_t stride) {
+  for (std::size_t r = 0; r < part.rows; ++r, made += stride) {
+    float* const y = p.y + (part.first + r) * p.y_row + part.n * p.y_column;
+    for (std::size_t i = 0; i < part.outputs; ++i) y[i * p.y_column] = made[i] * x.scales[part.first + r];
   }
 }
 
@@ -127,12 +142,7 @@ TileBlocks FastMatrix::blocks_of(const LevelCodes& levels, std::size_t first, st
 void FastMatrix::multiply_tiles(const exact::Products& p, const ByteRows& x, int threads) const {
   const QuantizedView view = tensor_->unchecked_view();
   const auto* const codes = reinterpret_cast<const std::uint8_t*>(view.codes.data());
-  const ByteTerms terms{.q = x.q.data(),
-                        .stride = x.stride,
-                        .rows = x.rows,
-                        .terms = x.terms,
-                        .sums = x.sums.data(),
-                        .sums_stride = x.blocks};
+  const ByteTerms terms = terms_of(x);
   const std::size_t tiles = (p.columns + kTileRows - 1) / kTileRows;
   const std::size_t piece = 1 + kSmallWork / std::max<std::size_t>(p.terms * kTileRows, 1);
   parallel_for(tiles, piece, threads, [&](std::size_t begin, std::size_t end) {
@@ -145,9 +155,7 @@ void FastMatrix::multiply_tiles(const exact::Products& p, const ByteRows& x, int
                  .levels = &levels_,
                  .blocks = blocks_of(levels_, n, count, memory)},
                 made);
-      for (std::size_t r = 0; r < p.rows; ++r)
-        for (std::size_t i = 0; i < count; ++i)
-          p.y[r * p.y_row + (n + i) * p.y_column] = made[r * kTileRows + i] * x.scales[r];
+      write_part(p, x, {.rows = p.rows, .n = n, .outputs = count}, made, kTileRows);
     }
   });
 }
@@ -200,10 +208,7 @@ void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, in
                      .sums_stride = x.blocks},
                     panel, memory.made.data(), kTileRows);
         }
-        for (std::size_t r = 0; r < rows; ++r)
-          for (std::size_t i = 0; i < count; ++i)
-            p.y[(first + r) * p.y_row + (n + i) * p.y_column] =
-                memory.made[r * kTileRows + i] * x.scales[first + r];
+        write_part(p, x, {first, rows, n, count}, memory.made.data(), kTileRows);
       }
     }
   });
@@ -211,19 +216,12 @@ void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, in
 
 /// What a thread needs of two sixteens of rows of weights.
 struct FastMatrix::Squares {
+  struct alignas(kTileLine) Sums {
+    float made[2 * kManyRows * kTileRows];
+    std::int32_t carried[2 * kManyRows * kTileRows];
+  };
   Sixteen sixteens[2];
-  std::vector<float> made;
-  std::vector<std::int32_t> carried;
-  static constexpr std::size_t kMost = 2 * kManyRows * kTileRows, kAligned = kTileLine / sizeof(float);
-
-  Squares() : made(kMost + kAligned), carried(kMost + kAligned) {}
-
-  template <class T>
-  static T* aligned(std::vector<T>& memory) {
-    void* at = memory.data();
-    std::size_t space = memory.size() * sizeof(T);
-    return static_cast<T*>(std::align(kTileLine, kMost * sizeof(T), at, space));
-  }
+  std::unique_ptr<Sums> sums = std::make_unique<Sums>();
 };
 
 std::size_t FastMatrix::end_of_part(std::size_t begin) const {
@@ -236,8 +234,7 @@ std::size_t FastMatrix::end_of_part(std::size_t begin) const {
 /// Adds what all blocks make of sixteens [first, first + count) of x and one or two of the weights.
 void FastMatrix::add_parts(const ChunkedRows& x, std::size_t first, std::size_t count, std::size_t tile,
                            std::size_t tiles, Squares& memory) const {
-  float* const made = Squares::aligned(memory.made);
-  std::fill(made, made + count * 2 * kSquare, 0.0F);
+  std::fill_n(memory.sums->made, count * 2 * kSquare, 0.0F);
   for (std::size_t begin = 0, end = 0; begin < x.terms(); begin = end) {
     end = end_of_part(begin);
     PanelPart part{.begin = begin, .end = end, .panels = tiles};
@@ -250,35 +247,33 @@ void FastMatrix::add_parts(const ChunkedRows& x, std::size_t first, std::size_t 
       part.panel[j].blocks.scales += before;
       if (part.panel[j].blocks.origins) part.panel[j].blocks.origins += before;
     }
-    add_squares_amx(x, first, count, part, Squares::aligned(memory.carried), made);
+    add_squares_amx(x, first, count, part, memory.sums->carried, memory.sums->made);
   }
 }
 
 void FastMatrix::multiply_squares(const exact::Products& p, const ByteRows& rows, int threads) const {
-  const ChunkedRows x({.q = rows.q.data(),
-                       .stride = rows.stride,
-                       .rows = rows.rows,
-                       .terms = rows.terms,
-                       .sums = rows.sums.data(),
-                       .sums_stride = rows.blocks},
-                      block(), threads);
+  const ChunkedRows x(terms_of(rows), block(), threads);
   const std::size_t all = (p.columns + kTileRows - 1) / kTileRows;
   const std::size_t piece = 1 + kSmallWork / (p.rows * p.terms * kTileRows);
+  const auto width = [&](std::size_t tile) {
+    return std::min<std::size_t>(kTileRows, p.columns - tile * kTileRows);
+  };
   parallel_for((all + 1) / 2, piece, threads, [&](std::size_t begin, std::size_t end) {
     thread_local Squares memory;
     for (std::size_t tile = 2 * begin; tile < std::min(all, 2 * end); tile += 2) {
       const std::size_t tiles = std::min<std::size_t>(2, all - tile);
       for (std::size_t j = 0; j < tiles; ++j) {
-        const std::size_t n = (tile + j) * kTileRows, count = std::min<std::size_t>(kTileRows, p.columns - n);
-        memory.sixteens[j].blocks = blocks_of(signed_levels_, n, count, memory.sixteens[j]);
+        Sixteen& sixteen = memory.sixteens[j];
+        sixteen.blocks = blocks_of(signed_levels_, (tile + j) * kTileRows, width(tile + j), sixteen);
       }
       for (std::size_t first = 0; first < p.rows; first += kManyRows) {
-        const std::size_t count = std::min(kManyRows, p.rows - first);
-        add_parts(x, first / kSide, (count + kSide - 1) / kSide, tile, tiles, memory);
-        for (std::size_t j = 0; j < tiles; ++j) {
-          const std::size_t n = (tile + j) * kTileRows;
-          write_squares(Squares::aligned(memory.made) + j * kSquare, &rows.scales[first], p, first, count, n,
-                        std::min<std::size_t>(kTileRows, p.columns - n));
+        const std::size_t end_of = std::min(p.rows, first + kManyRows);
+        add_parts(x, first / kSide, (end_of - first + kSide - 1) / kSide, tile, tiles, memory);
+        for (std::size_t r = first; r < end_of; r += kSide) {
+          const float* const made = memory.sums->made + (r - first) / kSide * 2 * kSquare;
+          for (std::size_t j = 0; j < tiles; ++j)
+            write_part(p, rows, {r, std::min(kSide, end_of - r), (tile + j) * kTileRows, width(tile + j)},
+                       made + j * kSquare, kSide);
         }
       }
     }
@@ -320,9 +315,7 @@ void FastMatrix::multiply_rows(const exact::Products& p, const ByteRows& x, int 
       w.blocks.scales += in_tile;
       if (w.blocks.origins) w.blocks.origins += in_tile;
       weighted_rows(planes, w, made);
-      for (std::size_t r = 0; r < p.rows; ++r)
-        for (std::size_t i = 0; i < count; ++i)
-          p.y[r * p.y_row + (n + i) * p.y_column] = made[r * kRowsTogether + i] * x.scales[r];
+      write_part(p, x, {.rows = p.rows, .n = n, .outputs = count}, made, kRowsTogether);
     }
   });
 }

@@ -1,7 +1,6 @@
 #include "runtime/fast/square_sums.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/threads/parallel.h"
@@ -37,8 +36,7 @@ ChunkedRows::ChunkedRows(const ByteTerms& x, std::size_t block, int threads)
   chunks_of_block_ = in_whole(block_, chunk_);
   chunks_ = blocks_ * chunks_of_block_;
   sixteens_ = in_whole(x.rows, kSide);
-  bytes_.assign(sixteens_ * chunks_ * kSide * chunk_ + kTileLine, 0);
-  offset_ = kTileLine - std::bit_cast<std::uintptr_t>(bytes_.data()) % kTileLine;
+  lines_.resize(in_whole(sixteens_ * chunks_ * kSide * chunk_, kTileLine));
   sums_.assign(sixteens_ * blocks_ * kSide, 0);
   parallel_for(sixteens_, 1 + kCopied / (kSide * terms_), threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) fill(x, i);
@@ -47,7 +45,8 @@ ChunkedRows::ChunkedRows(const ByteTerms& x, std::size_t block, int threads)
 
 void ChunkedRows::fill(const ByteTerms& x, std::size_t sixteen) {
   const std::size_t rows = std::min(kSide, x.rows - sixteen * kSide);
-  std::int8_t* const chunks = bytes_.data() + offset_ + sixteen * chunks_ * kSide * chunk_;
+  std::int8_t* const chunks =
+      reinterpret_cast<std::int8_t*>(lines_.data()) + sixteen * chunks_ * kSide * chunk_;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t r = sixteen * kSide + i;
     const std::int8_t* const q = x.q + r * x.stride;

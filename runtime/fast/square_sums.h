@@ -37,7 +37,8 @@ class ChunkedRows {
   std::size_t sixteens() const { return sixteens_; }
   /// [16, chunk()]: the chunk of block b that begins with term k of the block.
   const std::int8_t* at(std::size_t sixteen, std::size_t b, std::size_t k) const {
-    return bytes_.data() + offset_ + (sixteen * chunks_ + b * chunks_of_block_ + k / chunk_) * kSide * chunk_;
+    return reinterpret_cast<const std::int8_t*>(lines_.data()) +
+           (sixteen * chunks_ + b * chunks_of_block_ + k / chunk_) * kSide * chunk_;
   }
   /// [16]: the sums of block b.
   const std::int32_t* sums(std::size_t sixteen, std::size_t b) const {
@@ -50,8 +51,10 @@ class ChunkedRows {
   std::size_t terms_ = 0, block_ = 0, blocks_ = 0;
   std::size_t chunk_ = 0, chunks_of_block_ = 0, chunks_ = 0;  ///< chunks_: of a row
   std::size_t sixteens_ = 0;
-  std::vector<std::int8_t> bytes_;
-  std::size_t offset_ = 0;  ///< of the first chunk in bytes_, so that it is aligned to 64 bytes
+  struct alignas(kTileLine) Line {
+    std::int8_t bytes[kTileLine];
+  };
+  std::vector<Line> lines_;
   std::vector<std::int32_t> sums_;
 };
 
