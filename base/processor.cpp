@@ -85,4 +85,6 @@ bool may_use(Isa isa) {
   return isa <= most;
 }
 
+bool are_tiles_refused() { return std::min(most_wanted(), isa_there()) == Isa::kAmx && !may_use(Isa::kAmx); }
+
 }  // namespace crumb

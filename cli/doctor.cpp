@@ -1,9 +1,9 @@
 // crumb doctor: which parts of Crumb are on this machine, and how to get the rest.
 #include <cstdlib>
 #include <iostream>
-#include <string_view>
 
 #include "base/files/text.h"
+#include "base/processor_facts.h"
 #include "cli/flags/flag_group.h"
 #include "cli/flags/verb.h"
 #include "cli/installation.h"
@@ -55,30 +55,22 @@ std::string part_text(const std::optional<Installation::Part>& part) {
   return part ? part->version + "  " + part->path : "none";
 }
 
-/// Whether the processor has AMX, and nobody but the system keeps kernels from it.
-bool are_tiles_refused(const Installation& found) {
-  const char* const wanted = std::getenv("CRUMB_ISA");
-  const bool is_wanted = !wanted || !*wanted || std::string_view(wanted) == "amx";
-  return is_wanted && found.sets_there.back() == "amx" && found.sets_used.back() != "amx";
-}
-
 void print_installation(const Installation& found) {
   const std::string sets = joined(found.sets_there, ", "), used = joined(found.sets_used, ", ");
-  print_table(
-      {{"part", "what is there"},
-       {"crumb", part_text(found.crumb)},
-       {"libcrumb", part_text(found.libcrumb)},
-       {"ONNX", found.onnx},
-       {"protobuf", found.protobuf},
-       {"LibTorch", found.engine ? found.engine->version + "  " + found.engine->path + ", on " +
-                                       joined(found.devices, ", ")
-                                 : "none"},
-       {"instructions", sets + "; used: " + (used == sets ? "all" : used) + said_by("CRUMB_ISA") +
-                            (are_tiles_refused(found) ? "; the system does not allow AMX's tiles" : "")},
-       {"threads", std::to_string(found.threads) + " on " + std::to_string(found.processors) + " processors" +
-                       said_by("CRUMB_THREADS")},
-       {"data sets",
-        found.data + ": " + (found.data_sets.empty() ? "none" : joined(found.data_sets, ", "))}});
+  print_table({{"part", "what is there"},
+               {"crumb", part_text(found.crumb)},
+               {"libcrumb", part_text(found.libcrumb)},
+               {"ONNX", found.onnx},
+               {"protobuf", found.protobuf},
+               {"LibTorch", found.engine ? found.engine->version + "  " + found.engine->path + ", on " +
+                                               joined(found.devices, ", ")
+                                         : "none"},
+               {"instructions", sets + "; used: " + (used == sets ? "all" : used) + said_by("CRUMB_ISA") +
+                                    (are_tiles_refused() ? "; the system does not allow AMX's tiles" : "")},
+               {"threads", std::to_string(found.threads) + " on " + std::to_string(found.processors) +
+                               " processors" + said_by("CRUMB_THREADS")},
+               {"data sets",
+                found.data + ": " + (found.data_sets.empty() ? "none" : joined(found.data_sets, ", "))}});
   for (const Installation::Fault& fault : found.faults)
     std::cout << "\nbroken: " << printable(fault.what) << "\n  mended by: " << fault.command << "\n";
   for (const Installation::Lack& lack : found.lacks) {

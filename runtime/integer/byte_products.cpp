@@ -71,14 +71,17 @@ std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t group
   return all_fit ? groups : std::min(groups, static_cast<std::size_t>(kMost16 / most_pair));
 }
 
-Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most) {
-  constexpr std::size_t kGroupsOfTile = 16;
-  if (may_use(Isa::kAmx) && groups >= kGroupsOfTile) return {.kind = Way::Kind::kTiles};
+Way way_of_any_bytes(std::size_t groups) {
+  if (may_use(Isa::kAmx) && groups >= kTileGroups) return {.kind = Way::Kind::kTiles};
   if (may_use(Isa::kVnni)) return {.kind = Way::Kind::kQuads};
-  if (!may_use(Isa::kAvx2)) return {.kind = Way::Kind::kReference};
+  return {.kind = may_use(Isa::kAvx2) ? Way::Kind::kWords : Way::Kind::kReference};
+}
+
+Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most) {
+  const Way any = way_of_any_bytes(groups);
+  if (any.kind != Way::Kind::kWords) return any;
   const std::size_t span = span_in_16_bits(rows, groups, most);
-  if (span == 0) return {.kind = Way::Kind::kWords};
-  return {.kind = Way::Kind::kPairs, .span = span};
+  return span == 0 ? any : Way{.kind = Way::Kind::kPairs, .span = span};
 }
 
 std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most) {

@@ -20,6 +20,7 @@ namespace crumb::runtime::integer {
 inline constexpr std::size_t kLanes = 16;  ///< columns of a vector
 inline constexpr std::size_t kGroup = 4;   ///< terms of a vector
 inline constexpr std::size_t kVectorBytes = kLanes * kGroup;
+inline constexpr std::size_t kTileGroups = 16;  ///< groups that a tile takes at a time
 
 constexpr std::size_t groups_of(std::size_t terms) { return (terms + kGroup - 1) / kGroup; }
 constexpr std::size_t vectors_of(std::size_t columns) { return (columns + kLanes - 1) / kLanes; }
@@ -63,6 +64,9 @@ struct Way {
 /// For vpmaddubsw with 16-bit sums, weights in rows of 4 * groups and codes up to `most`: the number of
 /// groups over which no sum of products in one register passes 16 bits; 0 where the sum of a pair may.
 std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t groups, int most);
+
+/// The fastest way on this processor that holds whatever the bytes are.
+Way way_of_any_bytes(std::size_t groups);
 
 /// The fastest way on this processor for such weights and codes.
 Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most);

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <limits>
 
-#include "base/processor.h"
 #include "base/threads/parallel.h"
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
@@ -32,13 +31,6 @@ struct Shape {
   std::size_t vectors() const { return integer::vectors_of(columns); }
 };
 
-/// A way that holds whatever the bytes are.
-integer::Way way_of_any_bytes() {
-  using Kind = integer::Way::Kind;
-  if (may_use(Isa::kAmx)) return {.kind = Kind::kTiles};
-  return {.kind = may_use(Isa::kVnni) ? Kind::kQuads : may_use(Isa::kAvx2) ? Kind::kWords : Kind::kReference};
-}
-
 /// Memory of one thread for the operands of a product.
 struct Packed {
   std::vector<std::uint8_t> rows, vectors, staged;
@@ -49,8 +41,7 @@ class CodeProducts {
  public:
   explicit CodeProducts(const NodeFacts& facts)
       : zero_(static_cast<int>(facts.int_or("zero", 0))),
-        other_zero_(static_cast<int>(facts.int_or("other_zero", 0))),
-        way_(way_of_any_bytes()) {
+        other_zero_(static_cast<int>(facts.int_or("other_zero", 0))) {
     const auto least = static_cast<int>(facts.int_or("least", 0)),
                most = static_cast<int>(facts.int_or("most", 255));
     bytes_ = integer::bytes_of(least, most);
@@ -114,12 +105,13 @@ class CodeProducts {
     pack_rows(shape, a, packed);
     alignas(64) std::int32_t sums[kRowsTogether * kMostVectors * kLanes];
     constexpr std::size_t kColumns = kMostVectors * kLanes;
+    const integer::Way way = integer::way_of_any_bytes(shape.groups());
     for (std::size_t vector = 0; vector < shape.vectors(); vector += kMostVectors) {
       const std::size_t column = vector * kLanes, columns = std::min(kColumns, shape.columns - column);
       for (std::size_t first = 0; first < shape.rows; first += kRowsTogether) {
         const std::size_t count = std::min(kRowsTogether, shape.rows - first);
         integer::multiply_bytes(
-            way_, integer::InVectors::kWeights,
+            way, integer::InVectors::kWeights,
             {.rows = count,
              .vectors = std::min(kMostVectors, shape.vectors() - vector),
              .groups = shape.groups(),
@@ -196,7 +188,6 @@ class CodeProducts {
 
   int zero_, other_zero_;
   integer::Bytes bytes_;
-  integer::Way way_;
   double factor_ = 1;
 };
 
