@@ -14,28 +14,18 @@ namespace {
 
 constexpr std::size_t kSquareSide = 8;
 
+#include "runtime/exact/transpose_avx2.inc"
+
 /// Term i of eight rows goes to next[i].
 CRUMB_AVX2 inline void transpose_square(const float* rows, std::size_t row_stride, float* const* next) {
-  __m256 r[kSquareSide], pairs[kSquareSide], fours[kSquareSide];
+  __m256i r[kSquareSide];
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < kSquareSide; ++i) r[i] = _mm256_loadu_ps(rows + i * row_stride);
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kSquareSide; i += 2) {
-    pairs[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    pairs[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (std::size_t i = 0; i < kSquareSide; i += 4) {
-    fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
-    fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xEE);
-    fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
-    fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xEE);
-  }
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(next[i], _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20));
-    _mm256_storeu_ps(next[i + 4], _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31));
-  }
+  for (std::size_t i = 0; i < kSquareSide; ++i)
+    r[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i * row_stride));
+  transpose_eight(r);
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < kSquareSide; ++i)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(next[i]), r[i]);
 }
 
 /// Eight rows, of whole squares of terms; returns how many terms these are.

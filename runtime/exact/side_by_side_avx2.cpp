@@ -12,33 +12,21 @@ namespace {
 
 constexpr std::size_t kEight = 8, kRows = 16;
 
+#include "runtime/exact/transpose_avx2.inc"
+
 /// Eight numbers of rows [first, first + 8).
 CRUMB_AVX2 inline void transpose(const std::uint32_t* from, std::size_t stride, std::size_t first,
                                  std::size_t rows, std::uint32_t* out) {
-  __m256i r[kEight], pairs[kEight], fours[kEight];
+  __m256i r[kEight];
 #pragma GCC unroll 8
   for (std::size_t i = 0; i < kEight; ++i) {
     const std::size_t row = first + i < rows ? first + i : rows - 1;
     r[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + row * stride));
   }
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kEight; i += 2) {
-    pairs[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-    pairs[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kEight / 2; ++i) {
-    const std::size_t half = i / 2 * 4, side = i % 2;  // of four rows; lanes 0, 1 or 2, 3 of their parts
-    fours[half + 2 * side] = _mm256_unpacklo_epi64(pairs[half + side], pairs[half + side + 2]);
-    fours[half + 2 * side + 1] = _mm256_unpackhi_epi64(pairs[half + side], pairs[half + side + 2]);
-  }
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < kEight / 2; ++i) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i * kRows),
-                        _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x20));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (i + 4) * kRows),
-                        _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x31));
-  }
+  transpose_eight(r);
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < kEight; ++i)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i * kRows), r[i]);
 }
 
 }  // namespace
