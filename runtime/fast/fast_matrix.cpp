@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "base/processor.h"
 #include "base/threads/parallel.h"
 #include "formats/number/tiles.h"
 #include "runtime/exact/side_by_side.h"
@@ -74,15 +73,18 @@ struct FastMatrix::Sixteen {
   }
 };
 
-FastMatrix::FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels)
+FastMatrix::FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels,
+                       AddSquares squares)
     : tensor_(std::move(tensor)),
       decoder_(tensor_->unchecked_view()),
       levels_(levels),
-      signed_levels_(signed_bytes(levels)) {
+      signed_levels_(signed_bytes(levels)),
+      squares_(squares) {
   has_zeros_ = tensor_->encoding.zero == ZeroPoint::kInteger;
 }
 
-std::shared_ptr<const FastMatrix> FastMatrix::of(const std::shared_ptr<const QuantizedTensor>& tensor) {
+std::shared_ptr<const FastMatrix> FastMatrix::of(const std::shared_ptr<const QuantizedTensor>& tensor,
+                                                 AddSquares squares) {
   const Encoding& e = tensor->encoding;
   const MatrixShape& matrix = tensor->layout.matrix;
   if (!e.has_levels() || e.zero == ZeroPoint::kFloat || matrix.size() == 0) return nullptr;
@@ -90,7 +92,7 @@ std::shared_ptr<const FastMatrix> FastMatrix::of(const std::shared_ptr<const Qua
   if (std::min(e.block_cols, matrix.cols) > kMostTerms) return nullptr;
   const auto levels = LevelCodes::of(RowDecoder(tensor->unchecked_view()).grid(), e.number->bits);
   if (!levels) return nullptr;
-  return std::shared_ptr<const FastMatrix>(new FastMatrix(tensor, *levels));
+  return std::shared_ptr<const FastMatrix>(new FastMatrix(tensor, *levels, squares));
 }
 
 std::size_t FastMatrix::block() const {
@@ -112,7 +114,7 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
     multiply_tiles(p, x, threads);
   } else if (p.rows <= kFewByteRows && !in_tiles && takes_rows()) {
     multiply_rows(p, x, threads);
-  } else if (p.rows >= kManyByteRows && p.terms > 0 && may_use(Isa::kAmx)) {
+  } else if (p.rows >= kManyByteRows && p.terms > 0 && squares_) {
     multiply_squares(p, x, threads);
   } else {
     multiply_panels(p, x, threads);
@@ -247,7 +249,7 @@ void FastMatrix::add_parts(const ChunkedRows& x, std::size_t first, std::size_t 
       part.panel[j].blocks.scales += before;
       if (part.panel[j].blocks.origins) part.panel[j].blocks.origins += before;
     }
-    add_squares_amx(x, first, count, part, memory.sums->carried, memory.sums->made);
+    squares_(x, first, count, part, memory.sums->carried, memory.sums->made);
   }
 }
 

@@ -28,15 +28,17 @@ class FastMatrix {
  public:
   /// Returns null unless every value is a level of level_codes.h times its block's scale, and blocks are
   /// multiples of four terms of a row, of at most 65,536. So it is null for float zero points, minima, most
-  /// codebooks, wide floats and blocks of other sizes. The result shares the tensor.
-  static std::shared_ptr<const FastMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
+  /// codebooks, wide floats and blocks of other sizes. The result shares the tensor. `squares` multiplies
+  /// where there are many rows of x; if it is null, panels do.
+  static std::shared_ptr<const FastMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor,
+                                              AddSquares squares = squares_by_amx());
 
   /// y = x * w^T; `products` need not set w. Returns false and does nothing where bytes cannot say a row of
   /// x: the row holds infinities or NaN, or its largest magnitude is below 2^-100 but not zero.
   bool multiply(const exact::Products& products, int threads) const;
 
  private:
-  FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels);
+  FastMatrix(std::shared_ptr<const QuantizedTensor> tensor, const LevelCodes& levels, AddSquares squares);
   struct Sixteen;
   /// Takes a few rows of x, and whole rows of weights in their stored order.
   void multiply_rows(const exact::Products& products, const ByteRows& x, int threads) const;
@@ -44,7 +46,7 @@ class FastMatrix {
   void multiply_tiles(const exact::Products& products, const ByteRows& x, int threads) const;
   /// Takes any number of rows of x: weights are decoded once for many of them.
   void multiply_panels(const exact::Products& products, const ByteRows& x, int threads) const;
-  /// The same with AMX.
+  /// The same by squares_.
   void multiply_squares(const exact::Products& products, const ByteRows& x, int threads) const;
   struct Squares;
   void add_parts(const ChunkedRows& x, std::size_t first, std::size_t count, std::size_t tile,
@@ -63,6 +65,7 @@ class FastMatrix {
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
   LevelCodes levels_, signed_levels_;
+  AddSquares squares_;
   bool has_zeros_ = false;
 };
 

@@ -71,8 +71,10 @@ struct PanelPart {
 /// Adds what the blocks make that end in the part to made[t][j][row of x][row of weights], of sixteen first +
 /// t of x and panel j: [count, 2, 16, 16]. `carried` is memory of that shape for the sums of a block from one
 /// of its parts to the next. Both are aligned to 64 bytes.
-/// Precondition: may_use(Isa::kAmx).
-void add_squares_amx(const ChunkedRows& x, std::size_t first, std::size_t count, const PanelPart& w,
-                     std::int32_t* carried, float* made);
+using AddSquares = void (*)(const ChunkedRows& x, std::size_t first, std::size_t count, const PanelPart& w,
+                            std::int32_t* carried, float* made);
+
+/// By AMX; null where this processor has none or the system refuses it (may_use()).
+AddSquares squares_by_amx();
 
 }  // namespace crumb::runtime

@@ -8,6 +8,7 @@
 
 #include "quant/codes/code_layout.h"
 #include "quant/quantizer.h"
+#include "tests/runtime/fast/emulated_squares.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
@@ -85,11 +86,15 @@ TEST_CASE(
   for (int round = 0; round < (testing::slow() ? 4000 : 400); ++round) {
     const Spec& spec = kSpecs[static_cast<std::size_t>(round) % std::size(kSpecs)];
     CAPTURE(spec.text);
-    const std::size_t outputs = 1 + engine() % 50;
-    const std::size_t terms =
-        (std::string(spec.text).find("pad") == std::string::npos ? 64 * (1 + engine() % 3)
-                                                                 : 1 + engine() % 200);
-    const std::size_t rows = round % 7 == 0 ? 120 + engine() % 30 : engine() % 6;
+    // Every seventh has many rows of x; of those, some have terms or rows that are taken in parts.
+    const bool has_many = round % 7 == 0, has_parts = round % 35 == 7, has_more_rows = round % 70 == 14;
+    const bool is_padded = std::string(spec.text).find("pad") != std::string::npos;
+    const std::size_t outputs = 1 + engine() % (has_parts || has_more_rows ? 20 : 50);
+    const std::size_t terms = has_parts ? (is_padded ? 513 + engine() % 1200 : 64 * (9 + engine() % 18))
+                                        : (is_padded ? 1 + engine() % 200 : 64 * (1 + engine() % 3));
+    const std::size_t rows = has_more_rows ? 257 + engine() % 60
+                             : has_many    ? kManyByteRows + engine() % (has_parts ? 20 : 140)
+                                           : engine() % 6;
     const CodeLayout codes = round % 2 == 0 ? CodeLayout::kRows : CodeLayout::kTiles;
     const auto w = quantized(spec.text, outputs, terms, codes, engine());
     const auto matrix = FastMatrix::of(w);
@@ -110,9 +115,12 @@ TEST_CASE(
                       .y_row = turned ? 1 : outputs,
                       .y_column = turned ? rows : 1};
     REQUIRE(matrix->multiply(p, 1));
-    p.y = again.data();
-    REQUIRE(matrix->multiply(p, 3));
-    CHECK(y == again);
+    for (const AddSquares squares : {squares_by_amx(), squares_by_emulation(), AddSquares{nullptr}}) {
+      std::fill(again.begin(), again.end(), -1.0F);
+      p.y = again.data();
+      REQUIRE(FastMatrix::of(w, squares)->multiply(p, 3));
+      CHECK(y == again);
+    }
     const RowDecoder decoder(w->view());
     std::vector<float> values(outputs * terms);
     dequantize(w->view(), values, 1);

@@ -10,9 +10,17 @@
 
 #include "base/processor.h"
 #include "runtime/fast/square_sums.inc"
+#include "tests/runtime/fast/emulated_squares.h"
 #include "tests/support/testing.h"
 
 namespace crumb::runtime {
+
+#if defined(__x86_64__)
+AddSquares squares_by_emulation() { return may_use(Isa::kAvx512) ? add_squares<EmulatedTiles> : nullptr; }
+#else
+AddSquares squares_by_emulation() { return nullptr; }
+#endif
+
 namespace {
 
 constexpr std::size_t kRows = kTileRows;
@@ -191,8 +199,7 @@ struct DrawnWeights {
 };
 
 /// What squares make, of parts that are drawn: [sixteens of x, 2, 16, 16].
-template <class Add>
-std::vector<float> squares_of(std::mt19937& engine, const Add& add, const ChunkedRows& x,
+std::vector<float> squares_of(std::mt19937& engine, AddSquares add, const ChunkedRows& x,
                               const LevelCodes& levels, const TileBlocks (&blocks)[2],
                               DrawnWeights (&weights)[2], std::size_t panels) {
   const std::size_t size = x.sixteens() * 2 * kSquare, block = x.block();
@@ -224,7 +231,8 @@ std::vector<float> squares_of(std::mt19937& engine, const Add& add, const Chunke
 }
 
 TEST_CASE("square sums: those of panels, for any rows, blocks and parts, by registers and emulated ones") {
-  if (!may_use(Isa::kAvx512)) return testing::skip("this processor has no AVX-512");
+  const AddSquares emulated = squares_by_emulation(), by_amx = squares_by_amx();
+  if (!emulated) return testing::skip("this processor has no AVX-512");
   std::mt19937 engine(14);
   for (int round = 0; round < (testing::slow() ? 10000 : 1000); ++round) {
     const LevelCodes levels = drawn_levels(engine), with_signs = signed_bytes(levels);
@@ -253,7 +261,7 @@ TEST_CASE("square sums: those of panels, for any rows, blocks and parts, by regi
       if (blocks[j].origins) blocks[j].origins = origins[j].data();
     }
     const ChunkedRows x(drawn[0].x, block, 2);
-    const auto check = [&](const auto& add) {
+    const auto check = [&](AddSquares add) {
       const std::vector<float> made = squares_of(engine, add, x, with_signs, blocks, weights, panels);
       for (std::size_t j = 0; j < panels; ++j) {
         for (std::size_t r = 0; r < rows; ++r) {
@@ -262,10 +270,10 @@ TEST_CASE("square sums: those of panels, for any rows, blocks and parts, by regi
         }
       }
     };
-    check(add_squares<EmulatedTiles>);
-    if (may_use(Isa::kAmx)) check(add_squares_amx);
+    check(emulated);
+    if (by_amx) check(by_amx);
   }
-  if (!may_use(Isa::kAmx)) testing::skip("this processor has no AMX, or the system does not allow it");
+  if (!by_amx) testing::skip("this processor has no AMX, or the system does not allow it");
 }
 #endif
 
