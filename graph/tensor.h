@@ -48,6 +48,8 @@ class Tensor {
 
   static Tensor floats(std::vector<std::int64_t> shape, std::span<const float> values);
   static Tensor ints(std::vector<std::int64_t> shape, std::span<const std::int64_t> values);  ///< int64
+  /// The same of any integer type. Precondition: the numbers fit.
+  static Tensor ints(ElementType type, std::vector<std::int64_t> shape, std::span<const std::int64_t> values);
   /// Makes a tensor of float32 values that are stored elsewhere. `read` returns them row by row, the same
   /// ones each time, and may be called by several threads at once. to_floats() keeps none of them; bytes()
   /// keeps them all, so that its span stays valid.

@@ -144,8 +144,8 @@ Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data,
   if (as_floats) values.reserve(size);
   if (!as_floats) bytes.reserve((size * bits + 7) / 8);
   const auto pack = [&](std::size_t count) {
-    const graph::Tensor piece =
-        integers(chain.container, {static_cast<std::int64_t>(count)}, std::span(codes).first(count));
+    const graph::Tensor piece = graph::Tensor::ints(chain.container, {static_cast<std::int64_t>(count)},
+                                                    std::span(codes).first(count));
     bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     codes.erase(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(count));
   };

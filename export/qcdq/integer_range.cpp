@@ -34,23 +34,4 @@ IntegerBounds bounds_of(graph::ElementType type) {
   return {0, 2 * half - 1};
 }
 
-graph::Tensor integers(graph::ElementType type, std::vector<std::int64_t> shape,
-                       std::span<const std::int64_t> values) {
-  const unsigned bits = info(type).bits;
-  const auto count = graph::packed_bytes(type, static_cast<std::int64_t>(values.size())).take();
-  std::vector<std::byte> bytes(count);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto code = static_cast<std::uint64_t>(values[i]);
-    if (bits >= 8) {
-      for (unsigned b = 0; b < bits / 8; ++b) {
-        bytes[i * (bits / 8) + b] = static_cast<std::byte>((code >> (8 * b)) & 0xFF);
-      }
-    } else {
-      const std::size_t bit = i * bits;
-      bytes[bit / 8] |= static_cast<std::byte>((code & ((1u << bits) - 1)) << (bit % 8));
-    }
-  }
-  return {type, std::move(shape), std::move(bytes)};
-}
-
 }  // namespace crumb::exporting

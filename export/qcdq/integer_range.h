@@ -37,8 +37,4 @@ std::optional<IntegerRange> range_of(const IntegerBounds& bounds);
 /// All that an integer type holds.
 IntegerBounds bounds_of(graph::ElementType type);
 
-/// A constant of an integer type; the numbers fit.
-graph::Tensor integers(graph::ElementType type, std::vector<std::int64_t> shape,
-                       std::span<const std::int64_t> values);
-
 }  // namespace crumb::exporting

@@ -62,7 +62,7 @@ std::optional<graph::Tensor> encoded(ElementType type, const std::vector<std::in
   const std::int64_t count = std::int64_t{1} << info(type).bits;
   std::vector<std::int64_t> all(static_cast<std::size_t>(count));
   for (std::int64_t code = 0; code < count; ++code) all[static_cast<std::size_t>(code)] = code;
-  const std::vector<float> numbers = integers(type, {count}, all).to_floats();
+  const std::vector<float> numbers = graph::Tensor::ints(type, {count}, all).to_floats();
   std::map<float, std::int64_t> code_of;
   for (std::int64_t code = count; code-- > 0;) {
     // Of 0 and -0 the first stays, whose code is 0.
@@ -76,7 +76,7 @@ std::optional<graph::Tensor> encoded(ElementType type, const std::vector<std::in
     if (found == code_of.end()) return {};
     codes.push_back(found->second);
   }
-  return integers(type, shape, codes);
+  return graph::Tensor::ints(type, shape, codes);
 }
 
 Why QcdqWriter::float_quant(const Node& node) {

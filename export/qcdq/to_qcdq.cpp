@@ -256,7 +256,7 @@ void QcdqWriter::emit(const Chain& chain) {
       out_.constant(name + "_scale", graph::Tensor::floats(p.shape, p.scale))};
   if (type != ElementType::kInt32) {
     // Floats have no zero point but 0, and its bits are zeros in every type.
-    parameters.push_back(out_.constant(name + "_zero_point", integers(type, p.shape, p.zero)));
+    parameters.push_back(out_.constant(name + "_zero_point", graph::Tensor::ints(type, p.shape, p.zero)));
   }
   const auto inputs = [&](const std::string& data) {
     std::vector<std::string> all{data};
@@ -283,7 +283,7 @@ void QcdqWriter::emit(const Chain& chain) {
     };
     if (casts) cast("_wide", clipped);
     const auto bound = [&](const char* suffix, std::int64_t value) {
-      return out_.constant(name + suffix, integers(clipped, {}, {{value}}));
+      return out_.constant(name + suffix, graph::Tensor::ints(clipped, {}, {{value}}));
     };
     x = out_.node({.op = "Clip",
                    .name = name + "_clip",

@@ -107,7 +107,10 @@ bool fold_shapes(Graph& graph) {
     return node.outputs.size() == 1 && found.contains(node.outputs[0]);
   });
   const bool any = !found.empty();
-  for (auto& [name, tensor] : found) graph.initializers.insert_or_assign(name, std::move(tensor));
+  for (auto& [name, tensor] : found) {
+    graph.values[name] = value_of(tensor);
+    graph.initializers.insert_or_assign(name, std::move(tensor));
+  }
   return any;
 }
 

@@ -148,8 +148,9 @@ MadeConstant of_one(ElementType type, const std::string& op, const ConstantValue
 }  // namespace
 
 MadeConstant cast_to(ElementType type, const ConstantValue& x) {
-  if (type != ElementType::kFloat && type != ElementType::kDouble && type != ElementType::kInt64) return {};
-  if (type == ElementType::kInt64 || !is_exact(x)) return mapped(type, x, std::identity());
+  if (!is_computed_here(type)) return {};
+  if (type == ElementType::kBool) return mapped(type, x, [](double v) { return v != 0; });
+  if (is_integer(type) || !is_exact(x)) return mapped(type, x, std::identity());
   ConstantValue made = x;  // and the levels with it
   made.wide = is_wide(type);
   made.whole = false;

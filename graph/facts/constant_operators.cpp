@@ -1,7 +1,9 @@
 #include "graph/facts/constant_operators.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "graph/edit.h"
@@ -10,6 +12,21 @@
 
 namespace crumb::graph {
 namespace {
+
+constexpr std::int64_t kMostMade = std::int64_t{1} << 20;  // elements that an operator chooses or makes
+
+std::int64_t elements_behind(std::span<const std::int64_t> shape, std::size_t axis) {
+  std::int64_t count = 1;
+  for (std::size_t i = axis + 1; i < shape.size(); ++i) count *= shape[i];
+  return count;
+}
+
+/// The axis that a number of ONNX's means; nothing where there is none.
+std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank) {
+  const auto axes = static_cast<std::int64_t>(rank);
+  if (axis < -axes || axis >= axes) return {};
+  return static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
+}
 
 void forget_levels(ConstantValue& value) {
   value.levels.clear();
@@ -57,49 +74,176 @@ bool drops_nothing(const Node& node, const ConstantInputs& in) {
   return in.size() < 3 || !in[2] || in[2]->values == std::vector<double>{0};
 }
 
-/// Returns the gathered elements of a vector.
+/// Whether an operator that chooses or joins elements is computed: for whole numbers, which sizes are made of,
+/// and for vectors. Larger tables of floats are weights, and their nodes stay.
+bool is_of_sizes(const ConstantValue& x) { return x.whole || x.shape.size() == 1; }
+
+/// A constant of x's type and of this shape, whose element i is x's element at(i).
+template <class At>
+MadeConstant chosen_from(const ConstantValue& x, std::vector<std::int64_t> shape, At at) {
+  const auto count = count_elements(shape);
+  if (!count.ok() || count.value() > kMostMade) return {};
+  ConstantValue made{.shape = std::move(shape), .wide = x.wide, .whole = x.whole};
+  made.values.reserve(static_cast<std::size_t>(count.value()));
+  for (std::int64_t i = 0; i < count.value(); ++i) made.values.push_back(x.values[at(i)]);
+  return made;
+}
+
+/// Returns the elements of x at these indices of an axis.
 MadeConstant gathered(const Node& node, const ConstantValue& x, const ConstantValue& at) {
-  if (x.shape.size() != 1 || node.int_or("axis", 0) != 0) return {};
-  ConstantValue made{.shape = at.shape, .wide = x.wide, .whole = x.whole};
-  for (double index : at.values) {
-    if (index < 0) index += static_cast<double>(x.values.size());
-    if (!(index >= 0 && index < static_cast<double>(x.values.size()))) return {};
-    made.values.push_back(x.values[static_cast<std::size_t>(index)]);
+  const auto axis = axis_in(node.int_or("axis", 0), x.shape.size());
+  if (!axis || !is_of_sizes(x)) return {};
+  const std::int64_t size = x.shape[*axis];
+  std::vector<std::int64_t> indices;
+  for (const double index : at.values) {
+    if (!(index >= static_cast<double>(-size) && index < static_cast<double>(size))) return {};
+    indices.push_back(static_cast<std::int64_t>(index) + (index < 0 ? size : 0));
   }
-  return made;
+  std::vector<std::int64_t> shape(x.shape.begin(), x.shape.begin() + static_cast<std::ptrdiff_t>(*axis));
+  shape.insert(shape.end(), at.shape.begin(), at.shape.end());
+  shape.insert(shape.end(), x.shape.begin() + static_cast<std::ptrdiff_t>(*axis) + 1, x.shape.end());
+  const std::int64_t inner = elements_behind(x.shape, *axis);
+  const auto count = static_cast<std::int64_t>(indices.size());
+  return chosen_from(x, std::move(shape), [&](std::int64_t i) {
+    const std::int64_t outer = i / inner / count,
+                       index = indices[static_cast<std::size_t>(i / inner % count)];
+    return static_cast<std::size_t>((outer * size + index) * inner + i % inner);
+  });
 }
 
-/// Returns vectors concatenated.
-MadeConstant concatenated_constant(const ConstantInputs& in) {
-  ConstantValue made;
+/// Returns constants joined along an axis.
+MadeConstant concatenated_constant(const Node& node, const ConstantInputs& in) {
+  const auto axis = axis_in(node.int_or("axis", node.version < 4 ? 1 : 0), in[0]->shape.size());
+  if (!axis) return {};
+  ConstantValue made{.shape = in[0]->shape, .whole = in[0]->whole};
+  made.shape[*axis] = 0;
   for (const ConstantInput& part : in) {
-    if (!part || part->shape.size() != 1) return {};
-    made.values.insert(made.values.end(), part->values.begin(), part->values.end());
+    if (!part || !is_of_sizes(*part) || part->shape.size() != made.shape.size()) return {};
+    for (std::size_t i = 0; i < made.shape.size(); ++i)
+      if (i != *axis && part->shape[i] != made.shape[i]) return {};
+    made.shape[*axis] += part->shape[*axis];
     made.wide |= part->wide;
-    made.whole = part->whole;
   }
-  made.shape = {static_cast<std::int64_t>(made.values.size())};
+  const std::int64_t inner = elements_behind(made.shape, *axis);
+  std::int64_t outer = 1;
+  for (std::size_t i = 0; i < *axis; ++i) outer *= made.shape[i];
+  for (std::int64_t i = 0; i < outer; ++i) {
+    for (const ConstantInput& part : in) {
+      const std::int64_t each = part->shape[*axis] * inner;
+      const auto from = part->values.begin() + i * each;
+      made.values.insert(made.values.end(), from, from + each);
+    }
+  }
   return made;
 }
 
-/// Returns a slice of a vector, in steps of one.
+/// What a Slice takes of an axis: `count` elements from `first` on, in steps.
+struct Taken {
+  std::int64_t first = 0, step = 1, count = 0;
+};
+
+Taken taken_of(std::int64_t size, double start, double end, std::int64_t step) {
+  const auto whole = static_cast<double>(size);
+  const double least = step > 0 ? 0 : -1, most = step > 0 ? whole : whole - 1;
+  const double first =
+      std::clamp(start < 0 ? start + whole : start, std::max(least, 0.0), std::max(most, 0.0));
+  const double last = std::clamp(end < 0 ? end + whole : end, least, std::max(most, least));
+  const double count = std::ceil((last - first) / static_cast<double>(step));
+  return {.first = static_cast<std::int64_t>(first),
+          .step = step,
+          .count = size == 0 ? 0 : std::max<std::int64_t>(static_cast<std::int64_t>(count), 0)};
+}
+
+/// Returns a slice: of Slice's inputs, or, before version 10, its attributes.
 MadeConstant sliced(const Node& node, const ConstantInputs& in) {
-  if (in[0]->shape.size() != 1) return {};
-  const auto size = static_cast<double>(in[0]->values.size());
-  const auto bound = [&](std::size_t i, const char* name, double otherwise) {
-    double at = otherwise;
-    if (i < in.size() && in[i] && in[i]->values.size() == 1) at = in[i]->values[0];
+  const ConstantValue& x = *in[0];
+  if (!is_of_sizes(x)) return {};
+  const auto list = [&](std::size_t i, const char* name) {
+    if (i < in.size() && in[i]) return in[i]->values;
     const auto listed = node.ints_or(name, {});
-    if (listed.size() == 1) at = static_cast<double>(listed[0]);
-    return std::clamp(at < 0 ? at + size : at, 0.0, size);
+    return std::vector<double>(listed.begin(), listed.end());
   };
-  if (in.size() > 4 && in[4] && in[4]->values != std::vector<double>{1}) return {};
-  const double begin = bound(1, "starts", 0), end = std::max(begin, bound(2, "ends", size));
-  return ConstantValue{.shape = {static_cast<std::int64_t>(end - begin)},
-                       .values = {in[0]->values.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  in[0]->values.begin() + static_cast<std::ptrdiff_t>(end)},
-                       .wide = in[0]->wide,
-                       .whole = in[0]->whole};
+  const std::vector<double> starts = list(1, "starts"), ends = list(2, "ends");
+  std::vector<double> axes = list(3, "axes"), steps = list(4, "steps");
+  if (axes.empty()) {
+    axes.resize(starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  if (steps.empty()) steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    return {};
+  std::vector<Taken> taken;
+  for (const std::int64_t size : x.shape) taken.push_back({.count = size});
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const auto axis = axis_in(static_cast<std::int64_t>(axes[i]), x.shape.size());
+    // Steps beyond any size take one element, and -2^63 has no opposite.
+    const auto step = static_cast<std::int64_t>(std::clamp(steps[i], -0x1p40, 0x1p40));
+    // An end beyond all sizes is clamped; onnxruntime, going backwards, takes this one for the beginning.
+    const bool has_two_readings = step < 0 && ends[i] >= std::numeric_limits<std::int32_t>::max();
+    if (!axis || step == 0 || has_two_readings) return {};
+    taken[*axis] = taken_of(x.shape[*axis], starts[i], ends[i], step);
+  }
+  std::vector<std::int64_t> shape;
+  for (const Taken& axis : taken) shape.push_back(axis.count);
+  return chosen_from(x, shape, [&](std::int64_t i) {
+    std::int64_t at = 0, step = 1;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      at += (taken[axis].first + i % shape[axis] * taken[axis].step) * step;
+      i /= shape[axis];
+      step *= x.shape[axis];
+    }
+    return static_cast<std::size_t>(at);
+  });
+}
+
+/// Returns the sizes that an input says; nothing where one is no size.
+std::optional<std::vector<std::int64_t>> sizes_of(const ConstantValue& x) {
+  std::vector<std::int64_t> sizes;
+  for (const double size : x.values) {
+    if (!(size >= 0 && size < 0x1p31) || x.shape.size() > 1) return {};
+    sizes.push_back(static_cast<std::int64_t>(size));
+  }
+  return sizes;
+}
+
+MadeConstant filled(const Node& node, const ConstantValue& shape) {
+  const auto sizes = sizes_of(shape);
+  const auto given = node.attributes.find("value");
+  const bool is_given = given != node.attributes.end();
+  const auto* tensor = is_given ? std::get_if<Tensor>(&given->second) : nullptr;
+  if (!sizes || (is_given && !tensor)) return {};
+  const MadeConstant one = tensor ? constant_of(*tensor) : ConstantValue{.shape = {}, .values = {0}};
+  if (!one || one->values.size() != 1) return {};
+  return chosen_from(*one, *sizes, [](std::int64_t) { return std::size_t{0}; });
+}
+
+MadeConstant expanded(const ConstantValue& x, const ConstantValue& shape) {
+  auto sizes = sizes_of(shape);
+  if (!sizes) return {};
+  if (sizes->size() < x.shape.size()) sizes->insert(sizes->begin(), x.shape.size() - sizes->size(), 1);
+  const std::size_t missing = sizes->size() - x.shape.size();
+  for (std::size_t i = 0; i < x.shape.size(); ++i)
+    if ((*sizes)[missing + i] == 1) (*sizes)[missing + i] = x.shape[i];
+  auto of_x = StridedIndex::broadcast(*sizes, x.shape);
+  if (!of_x) return {};
+  return chosen_from(x, *sizes, [&](std::int64_t i) {
+    if (i > 0) of_x->next();
+    return of_x->at();
+  });
+}
+
+/// Returns Range's whole numbers.
+MadeConstant counted(const ConstantInputs& in) {
+  if (in.size() != 3) return {};
+  for (const ConstantInput& number : in)
+    if (!number || !number->whole || number->values.size() != 1 || !(std::fabs(number->values[0]) < 0x1p53))
+      return {};
+  const double start = in[0]->values[0], limit = in[1]->values[0], step = in[2]->values[0];
+  const double count = step == 0 ? -1 : std::max(std::ceil((limit - start) / step), 0.0);
+  if (!(count >= 0 && count <= static_cast<double>(kMostMade))) return {};
+  ConstantValue made{.shape = {static_cast<std::int64_t>(count)}, .wide = in[0]->wide, .whole = true};
+  for (double i = 0; i < count; ++i) made.values.push_back(start + i * step);
+  return made;
 }
 
 }  // namespace
@@ -152,9 +296,12 @@ MadeConstant constant_made_by(const Graph& graph, const Node& node, const Consta
   if (op == "Cast") {
     return cast_to(element_type_of(node.int_or("to", 0)).value_or(ElementType::kUnknown), *in[0]);
   }
-  if (op == "Concat") return concatenated_constant(in);
+  if (op == "Concat") return concatenated_constant(node, in);
   if (op == "Slice") return sliced(node, in);
   if (op == "Gather" && in.size() == 2 && in[1]) return gathered(node, *in[0], *in[1]);
+  if (op == "ConstantOfShape") return filled(node, *in[0]);
+  if (op == "Expand" && in.size() == 2 && in[1]) return expanded(*in[0], *in[1]);
+  if (op == "Range") return counted(in);
   if (op == "DequantizeLinear") return dequantized_linearly(graph, node, in);
   if (op == "QuantizeLinear") return quantized_linearly(graph, node, in);
   return computed_by(element_type_in(graph, node.outputs[0]), node, in);

@@ -23,13 +23,13 @@ std::optional<Tensor> tensor_of(const ConstantValue& constant, ElementType type)
     const std::vector<float> values(constant.values.begin(), constant.values.end());
     return Tensor::floats(constant.shape, values);
   }
-  if (type != ElementType::kInt64) return {};
+  if (!is_integer(type) || type == ElementType::kUint64) return {};
   std::vector<std::int64_t> values;
   for (const double value : constant.values) {
     if (!(std::fabs(value) < 0x1p53) || std::trunc(value) != value) return {};
     values.push_back(static_cast<std::int64_t>(value));
   }
-  return Tensor::ints(constant.shape, values);
+  return Tensor::ints(type, constant.shape, values);
 }
 
 bool is_small(const Graph& graph, const std::string& value) {

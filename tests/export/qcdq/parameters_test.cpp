@@ -31,7 +31,7 @@ Result<LinearParameters> read(const Axes& scales, std::map<std::string, graph::A
   std::iota(zeros.begin(), zeros.end(), 0);
   net.node("QuantizeLinear",
            {is_constant ? "x" : net.input("x", {1}), net.constant("s", Tensor::floats(scales, values)),
-            net.constant("z", integers(ElementType::kInt8, scales, zeros))},
+            net.constant("z", graph::Tensor::ints(ElementType::kInt8, scales, zeros))},
            std::move(attributes));
   return parameters_of(net.graph, net.graph.nodes[0], data);
 }
@@ -172,7 +172,7 @@ TEST_CASE("parameters of QuantizeLinear: numbers that QONNX's quantizers do not 
   };
   const auto whole = [](Axes values) {
     const auto count = static_cast<std::int64_t>(values.size());
-    return integers(ElementType::kInt32, {count}, values);
+    return graph::Tensor::ints(ElementType::kInt32, {count}, values);
   };
   for (const Case& it : std::vector<Case>{
            {floats({1, 2}), {}, ""},
@@ -250,7 +250,7 @@ TEST_CASE("integers: each type's tensors hold them as they are") {
       for (std::int64_t& one : values)
         one = std::uniform_int_distribution<std::int64_t>(bounds.low, bounds.high)(engine);
       if (count > 1) values[0] = bounds.low, values[1] = bounds.high;
-      const Tensor made = integers(type, {static_cast<std::int64_t>(count)}, values);
+      const Tensor made = graph::Tensor::ints(type, {static_cast<std::int64_t>(count)}, values);
       CHECK(made.type() == type);
       CHECK(made.to_ints() == values);
     }

@@ -187,7 +187,7 @@ def one(op, types, again=True, since=1):
 
 def cast(b):
     x, dtype, shape = b.taken([f32, f64, i64, i32, np.int8, np.uint8, np.float16])
-    to = b.pick(f32, f64, i64)
+    to = b.pick(f32, f64, i64, i32, np.int8, np.bool_)
     y = b.node("Cast", [x], to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
     b.finish(("Cast", np.dtype(to).name), y, to, shape)
 
@@ -234,38 +234,91 @@ def clip(b):
     b.finish(("Clip", "attributes" if b.opset < 11 else np.dtype(dtype).name), y, dtype, shape)
 
 
+WHOLE = [i64, i64, i32, np.int8, np.uint8]
+
+
+def vector_or_whole(b, low=0, high=4):
+    """A type and a shape that are computed: vectors of any type, whole numbers of any rank."""
+    if b.chance(0.5):
+        return b.pick(*ANY), [b.whole(low, 6)]
+    return b.pick(*WHOLE), [max(n, low) for n in b.shape(1, high)]
+
+
+def axis_of(b, shape):
+    axis = b.whole(0, len(shape) - 1)
+    return axis, axis - len(shape) if b.opset >= 11 and b.chance(0.3) else axis
+
+
 def concat(b):
-    dtype = b.pick(*ANY)
-    parts = [[b.whole(0, 4)] for _ in range(b.whole(1, 4))]
-    y = b.node("Concat", [b.operand(dtype, part) for part in parts], axis=b.pick(0, 0, -1) if b.opset >= 11 else 0)
-    b.finish(("Concat", ""), y, dtype, [sum(part[0] for part in parts)])
+    dtype, shape = vector_or_whole(b)
+    axis, said = axis_of(b, shape)
+    parts = [[*shape[:axis], b.whole(0, 4), *shape[axis + 1 :]] for _ in range(b.whole(1, 4))]
+    y = b.node("Concat", [b.operand(dtype, part) for part in parts], axis=said)
+    shape[axis] = sum(part[axis] for part in parts)
+    b.finish(("Concat", "vector" if len(shape) == 1 else ""), y, dtype, shape)
 
 
 def slice_(b):
-    dtype, n = b.pick(f32, f64, i64, i32), b.whole(0, 6)
-    x = b.operand(dtype, [n])
-    start, end = (int(b.pick(b.whole(-n - 2, n + 2), b.whole(-n, n), 0, 2**31 - 1 if i else 0)) for i in range(2))
+    dtype, shape = vector_or_whole(b)
+    dtype = b.pick(f32, f64, i64, i32) if len(shape) == 1 else b.pick(i64, i32)
+    x = b.operand(dtype, shape)
+    axes = sorted(int(i) for i in b.rng.permutation(len(shape))[: b.whole(1, len(shape))])
+    starts, ends = [], []
+    for axis in axes:
+        n = shape[axis]
+        for i, list_ in enumerate((starts, ends)):
+            list_.append(int(b.pick(b.whole(-n - 2, n + 2), b.whole(-n, n), 0, 2**31 - 1 if i else 0, -(2**31) + 1 if i else 0)))
+    whole = axes == list(range(len(shape)))
     if b.opset < 10:
-        y = b.node("Slice", [x], starts=[start], ends=[end], axes=b.pick([0], None))
+        y = b.node("Slice", [x], starts=starts, ends=ends, axes=None if whole and b.chance(0.4) else axes)
     else:
         index = b.pick(i64, i64, i32)
-        inputs = [x, b.constant([start], index), b.constant([end], index)]
-        if b.chance(0.6):
-            inputs.append(b.constant([b.pick(0, 0, -1)], index) if b.chance(0.7) else "")
+        inputs = [x, b.constant(starts, index), b.constant(ends, index)]
+        if not whole or b.chance(0.6):
+            said = [a - len(shape) if b.chance(0.2) else a for a in axes]
+            inputs.append("" if whole and b.chance(0.3) else b.constant(said, index))
             if b.chance(0.6):
-                inputs.append(b.constant([b.pick(1, 1, 1, 2, -1)], index))
+                inputs.append(b.constant([b.pick(1, 1, 2, 3, -1, -2) for _ in axes], index))
         y = b.node("Slice", inputs)
-    b.finish(("Slice", "attributes" if b.opset < 10 else ""), y)
+    b.finish(("Slice", "attributes" if b.opset < 10 else "vector" if len(shape) == 1 else ""), y)
 
 
 def gather(b):
-    dtype, n = b.pick(*ANY), b.whole(1, 6)
-    at = b.shape(0, 3)
+    dtype, shape = vector_or_whole(b, 1)
+    axis, said = axis_of(b, shape)
+    n, at = shape[axis], b.shape(0, 3)
+    if n == 0 or not all(shape):
+        shape = [max(k, 1) for k in shape]
+        n = shape[axis]
     low = -n if b.opset >= 11 else 0
     index = b.constant(b.rng.integers(low, n, at), b.pick(i64, i32))
-    axis = b.pick(0, 0, -1, None) if b.opset >= 11 else b.pick(0, None)
-    y = b.node("Gather", [b.operand(dtype, [n]), index], axis=axis)
-    b.finish(("Gather", ""), y, dtype, at)
+    y = b.node("Gather", [b.operand(dtype, shape), index], axis=None if said == 0 and b.chance(0.3) else said)
+    b.finish(("Gather", "vector" if len(shape) == 1 else ""), y, dtype, [*shape[:axis], *at, *shape[axis + 1 :]])
+
+
+def filled(b):
+    if b.opset < 9:
+        return
+    shape, dtype = b.shape(0, 3), b.pick(None, *ANY)
+    value = None if dtype is None else numpy_helper.from_array(b.array(dtype, [1]))
+    b.finish(("ConstantOfShape", ""), b.node("ConstantOfShape", [b.ints(*shape)], value=value), dtype or f32, shape)
+
+
+def expand(b):
+    (first, second), whole = broadcast_pair(b)
+    if b.opset < 8:
+        return
+    dtype = b.pick(f32, f64, i64, i32)
+    b.finish(("Expand", ""), b.node("Expand", [b.operand(dtype, first), b.ints(*second)]), dtype, whole)
+
+
+def counted(b):
+    if b.opset < 11:
+        return
+    dtype, step = b.pick(i64, i32), b.pick(1, 1, 2, 3, -1, -4)
+    start = b.whole(-20, 20)
+    values = [start, start + step * b.whole(-2, 8) + b.whole(-2, 2), step]
+    b.finish(("Range", ""), b.node("Range", [b.constant(value, dtype) for value in values]))
 
 
 def dropout(b):
@@ -373,6 +426,6 @@ MAKERS = [
     one("Exp", FLOATS, again=False),
     one("Relu", FLOATS),
     compared, compared, remainder, where,
-    power, cast, transpose, transpose, reshape, reshape, clip, clip, concat, slice_, slice_, gather, dropout, identity,
+    power, cast, transpose, transpose, reshape, reshape, clip, clip, concat, slice_, slice_, gather, filled, expand, counted, dropout, identity,
     shape_of, quantize_linear, quantize_linear, dequantize_linear, dequantize_linear,
 ]  # fmt: skip

@@ -1,10 +1,11 @@
 // What is known of an ONNX file's values without executing it, for the Python tests beside this file.
 //
-//   crumb_graph_facts constants|usual|exact|contradictions FILE.onnx
+//   crumb_graph_facts constants|usual|exact|contradictions|shapes FILE.onnx
 //
 // prints one JSON object. `constants`: by the names of the graph's outputs, what ConstantValues finds; null where it
 // finds nothing, a text where it throws. `usual` and `exact`: by the names of all values, what is inferred of them by
-// the two sets of rules. `contradictions`: {"found": [[value, claim, what]]}. Numbers are texts in hexadecimal, which
+// the two sets of rules. `contradictions`: {"found": [[value, claim, what]]}. `shapes`: of the graph's outputs, what
+// resolve_shapes() finds: sizes, null for those that stay open, null where the rank does. Numbers are texts in hexadecimal, which
 // says inf, nan and the sign of zero.
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -97,10 +98,23 @@ Json contradictions_of(const Graph& graph) {
   return {{"found", found}};
 }
 
+Json shapes_of(const Graph& graph) {
+  Json made = Json::object();
+  for (const std::string& name : graph.outputs) {
+    made[name] = nullptr;
+    const auto shape = graph.shape_of(name);
+    if (!shape) continue;
+    made[name] = Json::array();
+    for (const Dim& dim : *shape) made[name].push_back(dim.known() ? Json(dim.size) : Json());
+  }
+  return made;
+}
+
 Json facts_of(std::string_view what, const char* path) {
   const Graph graph = read_onnx(path);
   if (what == "contradictions") return contradictions_of(graph);
   const Graph resolved = resolve_shapes(graph);
+  if (what == "shapes") return shapes_of(resolved);
   if (what == "constants") return constants_of(resolved);
   return types_of(resolved, what == "exact" ? TypeRules::kExact : TypeRules::kQonnx);
 }

@@ -92,8 +92,8 @@ def test_onnx_operators(facts, tmp_path):
             check(found[name], results[name], (row, name, b.opset), ROUNDING.get(row[0], 0))
             if name in b.scales:
                 check_levels(found[name], b.scales[name], (row, name, b.opset))
-    # Steps other than 1, and integers that may wrap around, are not computed.
-    judge(made, known, {"Slice": 0.7, "Gather": 0.7, "Neg": 0.75, "Abs": 0.75, "Add": 0.75, "Sub": 0.75, "Mul": 0.75,
+    # Integers that may wrap around are not computed, nor ends of a Slice that are read in two ways.
+    judge(made, known, {"Slice": 0.8, "Neg": 0.75, "Abs": 0.75, "Add": 0.75, "Sub": 0.75, "Mul": 0.75,
                         "Pow": 0.8, "Clip": 0.8, "Cast": 0.75})  # fmt: skip
 
 
