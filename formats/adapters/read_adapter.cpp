@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kStart = 64;  // bytes that tell a file's kind
-
 Error no_adapter(const fs::path& path, const std::string& found) {
   return Error(
       quote_text(path.native()) + " is " + found +
@@ -41,7 +39,7 @@ Adapter read_adapter(const fs::path& path, std::size_t head_size) {
   if (looks_like_gguf(bytes)) return parse_gguf_adapter(bytes, head_size).take(quote_text(path.native()));
   if (path.filename() == kPeftConfig || path.filename() == kPeftTensors)
     throw no_adapter(path, "one of the two files of PEFT's folder");
-  throw no_adapter(path, detect_model_file(bytes.first(std::min(bytes.size(), kStart)),
+  throw no_adapter(path, detect_model_file(bytes.first(std::min(bytes.size(), kDetectedBytes)),
                                            lower_case(path.extension().string()))
                              .what);
 }

@@ -4,6 +4,7 @@
 
 #include "formats/safetensors/safetensors.h"
 #include "formats/torch_pickle/torch_pickle.h"
+#include "formats/torch_pickle/torch_stream.h"
 
 namespace crumb {
 namespace {
@@ -66,11 +67,9 @@ DetectedFile detect_model_file(std::span<const std::byte> start, std::string_vie
             extension == ".h5" || extension == ".hdf5"
                 ? "a Keras model in HDF5, which is not supported: export the model to ONNX (tf2onnx)"
                 : "an HDF5 file, which is not supported"};
-  if (looks_like_old_torch(start))
-    return {
-        ModelFileKind::kOther,
-        "a Python pickle, as torch.save wrote before PyTorch 1.6: it is not read, because a pickle may run "
-        "any code (load it where you trust it and torch.save its state_dict again)"};
+  if (looks_like_torch_stream(start)) return {ModelFileKind::kTorch, "a PyTorch checkpoint"};
+  if (const std::string_view form = unread_torch_form(start); !form.empty())
+    return {ModelFileKind::kOther, std::string(form)};
   if (extension == ".onnx") return {ModelFileKind::kOnnx, "an ONNX model"};
   // Named so, but damaged: its reader says how.
   if (extension == ".safetensors") return {ModelFileKind::kSafetensors, "a damaged safetensors file"};

@@ -21,12 +21,15 @@ enum class ModelFileKind {
   kUnknown,
 };
 
+/// How many first bytes tell the kind of a file: a tar archive's mark lies behind its first name.
+inline constexpr std::size_t kDetectedBytes = 512;
+
 struct DetectedFile {
   ModelFileKind kind = ModelFileKind::kUnknown;
   std::string what;  ///< for people: "an HDF5 file"
 };
 
-/// `start`: the first bytes of the file (32 are enough). `extension`: lower-case, as ".pt"; it decides only
+/// `start`: the first bytes of the file (kDetectedBytes are enough). `extension`: lower-case, as ".pt"; it decides only
 /// where the bytes leave the kind open (ONNX has no magic).
 DetectedFile detect_model_file(std::span<const std::byte> start, std::string_view extension);
 

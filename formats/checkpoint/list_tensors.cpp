@@ -15,8 +15,6 @@
 namespace crumb {
 namespace {
 
-constexpr std::size_t kStart = 64;  // bytes that tell a file's kind
-
 Result<TensorListing> list_safetensors(std::span<const std::byte> file) {
   Result<SafetensorsHeader> header = parse_safetensors(file);
   if (!header.ok()) return header.failure();
@@ -51,7 +49,7 @@ Result<ModelFileKind> kind_of_zip(std::span<const std::byte> file) {
 Result<DetectedFile> detect(const MappedFile& file) {
   const std::span<const std::byte> bytes = file.bytes();
   DetectedFile detected =
-      detect_model_file(bytes.first(std::min(bytes.size(), kStart)), lower_extension(file.path()));
+      detect_model_file(bytes.first(std::min(bytes.size(), kDetectedBytes)), lower_extension(file.path()));
   if (detected.kind == ModelFileKind::kUnknown && looks_like_onnx(bytes))
     detected.kind = ModelFileKind::kOnnx;
   if (detected.kind != ModelFileKind::kZip) return detected;

@@ -84,7 +84,7 @@ class CheckpointOpener {
     if (!file.ok()) return Failure{file.failure().message + "; " + expected_inputs(also_)};
     const std::span<const std::byte> bytes = file.value().bytes();
     const DetectedFile detected =
-        detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), lower_extension(path_));
+        detect_model_file(bytes.first(std::min(bytes.size(), kDetectedBytes)), lower_extension(path_));
     if (detected.kind != ModelFileKind::kJson) return add_tensor_file(file.value(), &checkpoint_.kind_);
     const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
     checkpoint_.kind_ = "folder";

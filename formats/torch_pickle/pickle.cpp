@@ -1,6 +1,7 @@
 #include "formats/torch_pickle/pickle.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "base/files/text.h"
@@ -17,27 +18,28 @@ constexpr PickleId kUnset = UINT32_MAX;
 class PickleMachine {
  public:
   PickleMachine(std::span<const std::byte> bytes, FindPickleGlobal find_global)
-      : bytes_(bytes), find_global_(find_global) {
-    tree_.bytes_ = bytes;
+      : bytes_(bytes.first(std::min<std::size_t>(bytes.size(), kMaxPickle))),
+        has_more_(bytes.size() > kMaxPickle),
+        find_global_(find_global) {
+    tree_.bytes_ = bytes_;
     make(PickleKind::kNone);
     make(PickleKind::kBool);
     make(PickleKind::kBool, 1);
     make(PickleKind::kTuple);
   }
 
+  /// The tree of the pickle that the bytes begin with.
   Result<PickleTree> run() {
     while (!stopped_) {
       start_ = at_;
-      if (at_ == bytes_.size()) return Failure{"the pickle is cut short: it ends without its STOP opcode"};
+      if (at_ == bytes_.size()) return cut_short("it ends without its STOP opcode");
       const unsigned opcode = number(1);
       if (!step(opcode) || !why_.empty()) return Failure{why_};
       // Before the vectors grow once more.
       if (tree_.nodes_.size() >= kMaxPickleValues || stack_.size() >= kMaxUses || marks_.size() >= kMaxUses)
         return too_many();
     }
-    if (at_ != bytes_.size())
-      return Failure{"the pickle is damaged: " + byte_text(bytes_.size() - at_) +
-                     " after its STOP opcode at byte " + std::to_string(start_)};
+    tree_.byte_size_ = at_;
     return std::move(tree_);
   }
 
@@ -49,6 +51,12 @@ class PickleMachine {
     return Failure{"the pickle holds more than " + std::to_string(kMaxPickleValues) + " values"};
   }
 
+  Failure cut_short(const std::string& how) const {
+    if (has_more_)
+      return Failure{"the pickle takes more than " + byte_text(kMaxPickle) + ", which is the most"};
+    return Failure{"the pickle is cut short: " + how};
+  }
+
   bool step(unsigned opcode) {
     using namespace pickle_opcode;
     switch (opcode) {
@@ -58,13 +66,16 @@ class PickleMachine {
       case kNone: return push(kNoneId);
       case kNewTrue: return push(kTrueId);
       case kNewFalse: return push(kFalseId);
+      case kInt: return decimal();
       case kBinInt: return need(4) && integer(static_cast<std::int32_t>(number(4)));
       case kBinInt1: return need(1) && integer(static_cast<std::int64_t>(number(1)));
       case kBinInt2: return need(2) && integer(static_cast<std::int64_t>(number(2)));
       case kLong1: return long_integer(1);
       case kLong4: return long_integer(4);
       case kBinFloat: return need(8) && real();
+      case kShortBinString:
       case kShortBinUnicode: return text(1, PickleKind::kText);
+      case kBinString:
       case kBinUnicode: return text(4, PickleKind::kText);
       case kBinUnicode8: return text(8, PickleKind::kText);
       case kShortBinBytes: return text(1, PickleKind::kBytes);
@@ -120,8 +131,9 @@ class PickleMachine {
 
   bool need(std::uint64_t count) {
     if (count <= bytes_.size() - at_) return true;
-    why_ = "the pickle is cut short: the opcode at byte " + std::to_string(start_) + " takes " +
-           byte_text(count) + ", of which " + std::to_string(bytes_.size() - at_) + " are there";
+    why_ = cut_short("the opcode at byte " + std::to_string(start_) + " takes " + byte_text(count) +
+                     ", of which " + std::to_string(bytes_.size() - at_) + " are there")
+               .message;
     return false;
   }
 
@@ -165,6 +177,19 @@ class PickleMachine {
     const auto bits = static_cast<std::uint64_t>(value);
     return push(make(PickleKind::kInt, static_cast<std::uint32_t>(bits & UINT32_MAX),
                      static_cast<std::uint32_t>(bits >> 32)));
+  }
+
+  /// A line of digits, as Python 2 writes what 32 bits do not hold; 00 and 01 are booleans.
+  bool decimal() {
+    std::string_view digits;
+    if (!line(digits, "number")) return false;
+    if (digits == "00" || digits == "01") return push(digits == "01" ? kTrueId : kFalseId);
+    std::int64_t value = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [stopped, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || stopped != end)
+      return refuse("opcode INT is given " + quote_text(digits) + ", expected an integer of 64 bits");
+    return integer(value);
   }
 
   /// Big-endian, unlike all others.
@@ -240,12 +265,16 @@ class PickleMachine {
     node.b = edge;
   }
 
+  /// Whether so many values may be put into containers.
+  bool has_room(std::size_t uses) {
+    if (uses <= kMaxUses - tree_.edges_.size()) return true;
+    why_ = too_many().message;
+    return false;
+  }
+
   /// The values from `begin` on leave the stack for a container.
   bool move(PickleId to, std::size_t begin) {
-    if (stack_.size() - begin > kMaxUses - tree_.edges_.size()) {
-      why_ = too_many().message;
-      return false;
-    }
+    if (!has_room(stack_.size() - begin)) return false;
     for (std::size_t i = begin; i < stack_.size(); ++i) append(to, stack_[i]);
     stack_.resize(begin);
     return true;
@@ -293,11 +322,12 @@ class PickleMachine {
 
   // Globals and calls.
 
-  bool line(std::string_view& out) {
+  bool line(std::string_view& out, const char* what) {
     const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(at_);
     const auto end = std::find(begin, bytes_.end(), std::byte{'\n'});
     if (end == bytes_.end()) {
-      why_ = "the pickle is cut short: the name at byte " + std::to_string(at_) + " does not end";
+      why_ =
+          cut_short("the " + std::string(what) + " at byte " + std::to_string(at_) + " does not end").message;
       return false;
     }
     out = {reinterpret_cast<const char*>(bytes_.data() + at_), static_cast<std::size_t>(end - begin)};
@@ -307,7 +337,7 @@ class PickleMachine {
 
   bool global_lines() {
     std::string_view module, name;
-    return line(module) && line(name) && push_global(module, name);
+    return line(module, "name") && line(name, "name") && push_global(module, name);
   }
 
   bool stack_global() {
@@ -342,8 +372,29 @@ class PickleMachine {
       return refuse("the arguments of a call are " + std::string(pickle_kind_text(tree_.kind(arguments))) +
                     ", expected a tuple");
     if ((tree_.nodes_[callee].b & kDictionary) == 0) return push(make(PickleKind::kCall, callee, arguments));
-    if (tree_.size(arguments) != 0) return refuse("a dictionary is made with arguments");
-    return push(make(PickleKind::kDict));
+    const PickleId made = make(PickleKind::kDict);
+    return (tree_.size(arguments) == 0 || take_pairs(arguments, made)) && push(made);
+  }
+
+  /// Python 2 pickles collections.OrderedDict with one argument, a list of lists of a key and its value.
+  bool take_pairs(PickleId arguments, PickleId into) {
+    const PickleId pairs = tree_.value(tree_.first(arguments));
+    if (tree_.size(arguments) != 1 || !tree_.is(pairs, PickleKind::kList))
+      return refuse("a dictionary is made with arguments that are no list of pairs");
+    // Every pair was written once, and takes more than a byte.
+    taken_pairs_ += tree_.size(pairs);
+    if (taken_pairs_ > start_) return refuse("dictionaries are made of the same pairs over and over");
+    for (std::uint32_t item = tree_.first(pairs); item != PickleTree::kEnd; item = tree_.next(item)) {
+      const PickleId pair = tree_.value(item);
+      const bool is_pair = tree_.is(pair, PickleKind::kList) || tree_.is(pair, PickleKind::kTuple);
+      if (!is_pair || tree_.size(pair) != 2)
+        return refuse("a dictionary's entry is no pair of key and value");
+      if (!has_room(2)) return false;
+      const std::uint32_t key = tree_.first(pair);
+      append(into, tree_.value(key));
+      append(into, tree_.value(tree_.next(key)));
+    }
+    return true;
   }
 
   /// The state of a dictionary is its attributes (_metadata of a state dict): not its entries, left out as
@@ -386,12 +437,14 @@ class PickleMachine {
   }
 
   std::span<const std::byte> bytes_;
+  bool has_more_;  ///< bytes than may be read
   FindPickleGlobal find_global_;
   PickleTree tree_;
   std::vector<PickleId> stack_;
   std::vector<std::uint32_t> marks_;
   std::vector<PickleId> memo_;
   std::uint64_t memoized_ = 0;
+  std::uint64_t taken_pairs_ = 0;
   std::uint64_t at_ = 0;
   std::uint64_t start_ = 0;  ///< of the opcode that runs
   bool stopped_ = false;
@@ -406,6 +459,16 @@ Result<PickleTree> read_pickle(std::span<const std::byte> bytes, FindPickleGloba
   if (bytes.size() > kMaxPickle)
     return Failure{"the pickle takes " + byte_text(bytes.size()) + ", at most " + std::to_string(kMaxPickle) +
                    " are read"};
+  Result<PickleTree> tree = PickleMachine(bytes, find_global).run();
+  if (!tree.ok()) return tree;
+  const std::uint64_t end = tree.value().byte_size();
+  if (end != bytes.size())
+    return Failure{"the pickle is damaged: " + byte_text(bytes.size() - end) +
+                   " after its STOP opcode at byte " + std::to_string(end - 1)};
+  return tree;
+}
+
+Result<PickleTree> read_leading_pickle(std::span<const std::byte> bytes, FindPickleGlobal find_global) {
   return PickleMachine(bytes, find_global).run();
 }
 

@@ -7,10 +7,12 @@
 //
 // Opcodes read: those that Python's pickler writes in protocols 2 to 5 for None, booleans, numbers, strings,
 // bytes, tuples, lists, dictionaries, sets, globals, calls (REDUCE, NEWOBJ), dictionary state (BUILD),
-// persistent ids (BINPERSID), and the memo. Everything else is refused.
+// persistent ids (BINPERSID), and the memo; and those that Python 2 writes besides, for strings and integers.
+// Everything else is refused.
 //
 // Values may be shared and may contain themselves. At most 16 bytes are kept for a value and 8 for each of
-// its uses; every opcode makes at most one of each.
+// its uses; every opcode makes at most one of each, and a dictionary that is made of a list of pairs (so
+// Python 2 pickles collections.OrderedDict) two uses for each pair, of which there are less than bytes.
 #pragma once
 
 #include <bit>
@@ -41,9 +43,9 @@ enum class PickleKind : std::uint8_t {
   kPersistent,
 };
 
-/// What a known global is to the caller, whether a call of it without arguments makes a dictionary that
-/// entries may then be set in (collections.OrderedDict), and whether what another call of it makes may be
-/// given a state, which is left out (the attributes of an argparse.Namespace).
+/// What a known global is to the caller; whether a call of it makes a dictionary (collections.OrderedDict),
+/// an empty one without arguments, else one of a list of pairs; and whether what another call of it makes may
+/// be given a state, which is left out (the attributes of an argparse.Namespace).
 struct PickleGlobal {
   std::uint16_t id = 0;
   bool is_dictionary = false;
@@ -60,6 +62,8 @@ class PickleTree {
   PickleId root() const { return root_; }
   std::size_t node_count() const { return nodes_.size(); }
   std::size_t item_count() const { return edges_.size(); }
+  /// Of the pickle, from its first byte to its STOP opcode.
+  std::uint64_t byte_size() const { return byte_size_; }
 
   PickleKind kind(PickleId id) const { return nodes_[id].kind; }
   bool is(PickleId id, PickleKind kind) const { return nodes_[id].kind == kind; }
@@ -103,6 +107,7 @@ class PickleTree {
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
   PickleId root_ = 0;
+  std::uint64_t byte_size_ = 0;
 };
 
 inline constexpr std::uint64_t kMaxPickle = std::uint64_t{256} << 20;
@@ -111,6 +116,9 @@ inline constexpr std::size_t kMaxPickleValues = std::size_t{1} << 24;
 /// `bytes` must outlive the tree. A Failure names the byte of the pickle where it is damaged, or what it asks
 /// for that may not be, and pickles above kMaxPickle bytes or kMaxPickleValues values.
 Result<PickleTree> read_pickle(std::span<const std::byte> bytes, FindPickleGlobal find_global);
+
+/// The same of a pickle that other bytes may follow: PickleTree::byte_size says where they begin.
+Result<PickleTree> read_leading_pickle(std::span<const std::byte> bytes, FindPickleGlobal find_global);
 
 /// "an integer", "a list": for messages.
 std::string_view pickle_kind_text(PickleKind kind);

@@ -6,6 +6,7 @@
 #include "base/files/text.h"
 #include "formats/torch_pickle/pickle.h"
 #include "formats/torch_pickle/torch_pickle.h"
+#include "formats/torch_pickle/torch_stream.h"
 
 namespace crumb {
 namespace {
@@ -61,13 +62,6 @@ bool is_bare_pickle(std::string_view start) {
   return start.size() >= 2 && start[0] == '\x80' && start[1] >= '\x02' && start[1] <= '\x05';
 }
 
-/// PyTorch 0.1.10 to 1.5 began with a pickle of the number 0x1950a86a20f9469cfc6c; a frame may come before
-/// it.
-bool has_magic_number(std::string_view start) {
-  constexpr std::string_view kMagic = "\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.";
-  return is_bare_pickle(start) && start.substr(0, 32).find(kMagic) != std::string_view::npos;
-}
-
 /// Before 0.1.10, a tar archive.
 bool is_tar(std::string_view start) {
   constexpr std::size_t kTarMark = 257;
@@ -80,21 +74,21 @@ bool is_tar(std::string_view start) {
 
 }  // namespace
 
-bool looks_like_old_torch(std::span<const std::byte> start) {
-  return is_bare_pickle(chars(start)) || is_tar(chars(start));
+std::string_view unread_torch_form(std::span<const std::byte> start) {
+  if (is_tar(chars(start)))
+    return "a PyTorch file in the form from before version 0.1.10 (a tar archive), which is not read: load "
+           "it "
+           "with torch.load and save it again with torch.save";
+  if (is_bare_pickle(chars(start)) && !looks_like_torch_stream(start))
+    return "a Python pickle that torch.save did not write, which is not read, because a pickle may run any "
+           "code: "
+           "save the state dict with torch.save(model.state_dict(), ...)";
+  return "";
 }
 
 Result<TorchArchive> TorchArchive::open(std::span<const std::byte> file) {
   const std::string_view text = chars(file);
-  if (has_magic_number(text) || is_tar(text))
-    return Failure{
-        "a PyTorch file in the form from before version 1.6 (not a zip archive), which is not read: load it "
-        "with "
-        "torch.load and save it again with torch.save"};
-  if (is_bare_pickle(text))
-    return Failure{
-        "a bare Python pickle, expected the zip archive that torch.save writes: save the state dict with "
-        "torch.save(model.state_dict(), ...)"};
+  if (const std::string_view form = unread_torch_form(file); !form.empty()) return Failure{std::string(form)};
   if (!text.starts_with("PK"))
     return Failure{"the file begins with " + quote_text(text.substr(0, 4)) +
                    ", expected the zip archive that torch.save writes ('PK')"};
@@ -136,9 +130,12 @@ const ZipMember* TorchArchive::find(std::string_view name) const {
   return found == members_.end() || found->name != full ? nullptr : &*found;
 }
 
-const ZipMember* TorchArchive::storage(std::string_view key) const {
+Result<TorchStoragePlace> TorchArchive::storage(std::string_view key) const {
   // No member's name is longer, however long a key a pickle repeats.
-  return key.size() > UINT16_MAX ? nullptr : find("data/" + std::string(key));
+  const ZipMember* const member = key.size() > UINT16_MAX ? nullptr : find("data/" + std::string(key));
+  if (member == nullptr)
+    return Failure{"is not there: the archive has no member 'data/" + std::string(key.substr(0, 40)) + "'"};
+  return TorchStoragePlace{member->offset, member->stored, member->size, member->coding, member->crc};
 }
 
 }  // namespace crumb

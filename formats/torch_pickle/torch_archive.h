@@ -2,26 +2,29 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "formats/torch_pickle/torch_storages.h"
 #include "formats/zip/zip.h"
 
 namespace crumb {
 
-class TorchArchive {
+class TorchArchive final : public TorchStorages {
  public:
-  /// A Failure names what the file is instead (old torch, TorchScript, another archive), and damage.
+  /// A Failure names what the file is instead (a bare pickle, TorchScript, another archive), and damage.
   static Result<TorchArchive> open(std::span<const std::byte> file);
 
   std::span<const std::byte> pickle() const { return pickle_; }
-  bool big_endian() const { return big_endian_; }
 
-  /// The member data/KEY; null where there is none.
-  const ZipMember* storage(std::string_view key) const;
+  bool big_endian() const override { return big_endian_; }
+  std::uint32_t id_size() const override { return 5; }
+  /// The member data/KEY.
+  Result<TorchStoragePlace> storage(std::string_view key) const override;
 
  private:
   const ZipMember* find(std::string_view name) const;

@@ -9,6 +9,8 @@
 #include "formats/torch_pickle/torch_archive.h"
 #include "formats/torch_pickle/torch_globals.h"
 #include "formats/torch_pickle/torch_pickle.h"
+#include "formats/torch_pickle/torch_storages.h"
+#include "formats/torch_pickle/torch_stream.h"
 #include "formats/torch_pickle/torch_tensor.h"
 
 namespace crumb {
@@ -38,11 +40,11 @@ std::string in_name(const std::string& name) { return name.empty() ? "the saved 
 /// Walks over the values that a pickle made.
 class Flattener {
  public:
-  Flattener(const PickleTree& tree, const TorchArchive& archive, std::uint64_t pickle_bytes)
+  Flattener(const PickleTree& tree, const TorchStorages& storages)
       : tree_(tree),
-        tensors_(tree, archive),
+        tensors_(tree, storages),
         counts_(tree.node_count(), kUnknown),
-        memory_left_(std::min(kListMemory, (std::uint64_t{4} << 20) + 256 * pickle_bytes)) {}
+        memory_left_(std::min(kListMemory, (std::uint64_t{4} << 20) + 256 * tree.byte_size())) {}
 
   Result<TensorListing> run(const std::string& key);
 
@@ -399,11 +401,16 @@ Result<TensorListing> Flattener::run(const std::string& key) {
 }  // namespace
 
 Result<TensorListing> list_torch_checkpoint(std::span<const std::byte> file, const TorchOptions& options) {
+  if (looks_like_torch_stream(file)) {
+    const Result<TorchStream> stream = TorchStream::open(file);
+    if (!stream.ok()) return stream.failure();
+    return Flattener(stream.value().tree(), stream.value()).run(options.key);
+  }
   const Result<TorchArchive> archive = TorchArchive::open(file);
   if (!archive.ok()) return archive.failure();
   const Result<PickleTree> tree = read_pickle(archive.value().pickle(), find_torch_global);
   if (!tree.ok()) return tree.failure();
-  return Flattener(tree.value(), archive.value(), archive.value().pickle().size()).run(options.key);
+  return Flattener(tree.value(), archive.value()).run(options.key);
 }
 
 }  // namespace crumb

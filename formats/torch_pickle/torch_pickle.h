@@ -1,4 +1,5 @@
-// PyTorch checkpoints (.pt, .pth, .bin): what torch.save writes since version 1.6, a zip archive
+// PyTorch checkpoints (.pt, .pth, .bin): what torch.save wrote from version 0.1.10 to 1.5, a stream of
+// pickles and storages (formats/torch_pickle/torch_stream.h), and what it writes since version 1.6, a zip archive
 //
 //   NAME/data.pkl        a pickle (protocol 2) of the saved object; tensors are calls of
 //                        torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ...) on persistent
@@ -28,10 +29,9 @@ struct TorchOptions {
   std::string key;
 };
 
-/// Whether a file's first bytes are those of a bare pickle, as torch.save wrote before version 1.6 and
-/// pickle.dump writes, or of torch's tar archive of before 0.1.10 (262 bytes are enough to tell). For
-/// messages only.
-bool looks_like_old_torch(std::span<const std::byte> start);
+/// What a file is by its first bytes (262 are enough to tell), where it is torch's tar archive of before
+/// version 0.1.10, or a bare pickle, as pickle.dump writes: for messages, with what to do. Empty for others.
+std::string_view unread_torch_form(std::span<const std::byte> start);
 
 /// Lists the tensors of a saved state dict. Nested dictionaries and lists are flattened with dots ("0.weight"
 /// for list elements). Without a key: where the saved object is a wrapper (a dictionary whose values are
@@ -48,12 +48,12 @@ bool looks_like_old_torch(std::span<const std::byte> start);
 /// is twice as long.
 ///
 /// A Failure says: a pickle that asks for anything outside the allow-list (its full name, as in 'os.system'),
-/// an old non-zip file, TorchScript (an archive with code/), a truncated or damaged archive, a key that is
-/// not there (and which are), a view that leaves its storage, a storage that is not there or has another
-/// size, conjugate and negative views, sparse, meta and nested tensors, quantized ones of other types, names
-/// that collide once flattened, optimizer state alone, and objects without a tensor that can be read. Memory
-/// and time are bounded by the pickle's size, however values are shared: about 50 bytes for one of its own,
-/// and up to 256 for what is listed (at most 1 GiB).
+/// a file of before version 0.1.10, a bare pickle, TorchScript (an archive with code/), a truncated or damaged
+/// file, a key that is not there (and which are), a view that leaves its storage, a storage that is not there
+/// or has another size, conjugate and negative views, sparse, meta and nested tensors, quantized ones of other
+/// types, names that collide once flattened, optimizer state alone, and objects without a tensor that can be
+/// read. Memory and time are bounded by the pickle's size, however values are shared: about 50 bytes for one
+/// of its own, and up to 256 for what is listed (at most 1 GiB).
 Result<TensorListing> list_torch_checkpoint(std::span<const std::byte> file,
                                             const TorchOptions& options = {});
 

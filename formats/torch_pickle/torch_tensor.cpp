@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxRank = 64;
 
-Failure damaged(const std::string& what) { return Failure{"the pickle is damaged: " + what}; }
-
 /// Whether elements lie row-major without gaps, whatever axes of size 1 say.
 bool is_row_major(const std::vector<std::uint64_t>& shape, const std::vector<std::uint64_t>& strides) {
   std::uint64_t expected = 1;
@@ -45,8 +43,8 @@ void take_checksum(StoredTensor& tensor, std::uint64_t bytes, std::uint32_t chec
 struct TorchTensors::Storage {
   std::string_view key;
   const TorchGlobal* type = nullptr;
-  const ZipMember* member = nullptr;
-  std::uint64_t bytes = 0;  ///< as the pickle says; the member holds them
+  TorchStoragePlace place;
+  std::uint64_t bytes = 0;  ///< as the pickle says; they are at the place
 };
 
 const TorchGlobal* TorchTensors::role_of(PickleId global) const {
@@ -109,7 +107,7 @@ Result<TorchTensor> TorchTensors::tensor(PickleId id, bool may_be_quantized) con
         return result;
       }
       case TorchRole::kRebuildQTensor:
-        if (!may_be_quantized) return damaged("what quantizes a tensor is quantized");
+        if (!may_be_quantized) return damaged_pickle("what quantizes a tensor is quantized");
         return rebuild_quantized(values);
       case TorchRole::kOtherTensor:
         return Failure{"it is " + std::string(function.text) + ", which is not read: save " +
@@ -119,13 +117,13 @@ Result<TorchTensor> TorchTensors::tensor(PickleId id, bool may_be_quantized) con
       case TorchRole::kOnDevice:
         if (values.size() < 2 || role_of(values[1]) == nullptr ||
             role_of(values[1])->role != TorchRole::kDType)
-          return damaged("a device tensor without a type");
+          return damaged_pickle("a device tensor without a type");
         expected = role_of(values[1]);
         [[fallthrough]];
       case TorchRole::kWrapTensor:
       case TorchRole::kTensorType: {
         if (values.empty() || !tree_.is(values[0], PickleKind::kCall) || !is_tensor(values[0]))
-          return damaged(quote_text(function.name) + " is given no tensor");
+          return damaged_pickle(quote_text(function.name) + " is given no tensor");
         const PickleId inner = values[0];
         callee = tree_.callee(inner);
         values = arguments(tree_.arguments(inner));
@@ -136,48 +134,40 @@ Result<TorchTensor> TorchTensors::tensor(PickleId id, bool may_be_quantized) con
         const TorchGlobal* type = inner != nullptr ? role_of(values[1]) : nullptr;
         if (type == nullptr || type->role != TorchRole::kTensorType ||
             !tree_.is(values[2], PickleKind::kTuple))
-          return damaged("'_rebuild_from_type_v2' is not given a function, a type and arguments");
+          return damaged_pickle("'_rebuild_from_type_v2' is not given a function, a type and arguments");
         callee = values[0];
         values = arguments(values[2]);
         break;
       }
-      default: return damaged("a tensor is made by " + quote_text(function.name));
+      default: return damaged_pickle("a tensor is made by " + quote_text(function.name));
     }
   }
-  return damaged("a tensor is wrapped more than " + std::to_string(kMaxWrappers) + " times");
+  return damaged_pickle("a tensor is wrapped more than " + std::to_string(kMaxWrappers) + " times");
 }
 
 Result<TorchTensors::Storage> TorchTensors::storage(PickleId id) const {
   if (!tree_.is(id, PickleKind::kPersistent))
-    return damaged("its storage is " + std::string(pickle_kind_text(tree_.kind(id))) +
-                   ", expected a persistent id");
-  const PickleId tuple = tree_.persistent(id);
-  if (!tree_.is(tuple, PickleKind::kTuple) || tree_.size(tuple) != 5)
-    return damaged("a persistent id is no tuple of five values");
-  const std::vector<PickleId> values = arguments(tuple);
-  const TorchGlobal* type = role_of(values[1]);
-  if (!tree_.is(values[0], PickleKind::kText) || tree_.text(values[0]) != "storage")
-    return damaged("a persistent id is none of a storage");
-  if (type == nullptr || type->role != TorchRole::kStorage) return damaged("a storage's type is none");
-  if (!tree_.is(values[2], PickleKind::kText)) return damaged("a storage's key is no string");
-  if (!tree_.is(values[4], PickleKind::kInt) || tree_.integer(values[4]) < 0)
-    return damaged("a storage's element count is none");
-  Storage storage{tree_.text(values[2]), type, nullptr, 0};
-  const std::string subject = "its storage " + quote_text(storage.key);
-  const auto count = static_cast<std::uint64_t>(tree_.integer(values[4]));
-  const checked::Size bytes = checked::multiply(count, type->bytes);
-  if (!bytes)
-    return Failure{subject + " is said to hold " + std::to_string(count) + " elements, which no file can"};
-  storage.bytes = *bytes;
-  storage.member = archive_.storage(storage.key);
-  if (storage.member == nullptr)
-    return Failure{subject + " is not there: the archive has no member 'data/" +
-                   std::string(storage.key.substr(0, 40)) + "'"};
+    return damaged_pickle("its storage is " + std::string(pickle_kind_text(tree_.kind(id))) +
+                          ", expected a persistent id");
+  const Result<TorchStorageId> read = read_storage_id(tree_, id, storages_.id_size());
+  if (!read.ok()) return read.failure();
+  const TorchStorageId& named = read.value();
+  const TorchGlobal& type = *named.type;
+  const std::string subject = "its storage " + quote_text(named.key);
+  const Result<TorchStoragePlace> found = storages_.storage(named.key);
+  if (!found.ok()) return Failure{subject + " " + found.failure().message};
+  Storage storage{named.key, &type, found.value(), named.bytes};
   // A storage of bytes may end within an element of the type that it is seen as.
-  const std::uint64_t held = storage.member->size;
-  if (held < storage.bytes || held - storage.bytes >= type->bytes)
-    return Failure{subject + " holds " + byte_text(held) + ", but " + std::to_string(count) +
-                   " elements of " + std::string(type->text) + " take " + std::to_string(storage.bytes)};
+  const std::uint64_t held = storage.place.size;
+  if (held < storage.bytes || held - storage.bytes >= type.bytes)
+    return Failure{subject + " holds " + byte_text(held) + ", but " + std::to_string(named.count) +
+                   " elements of " + std::string(type.text) + " take " + std::to_string(storage.bytes)};
+  if (named.view) {
+    // Within the storage, of which a view is a part only where it is plain.
+    storage.bytes = named.view->count * type.bytes;
+    storage.place.offset += named.view->first * type.bytes;
+    storage.place.stored = storage.place.size = storage.bytes;
+  }
   return storage;
 }
 
@@ -187,8 +177,8 @@ Result<std::vector<std::uint64_t>> TorchTensors::sizes(PickleId id, const char* 
     if (tree_.size(inner) == 1) id = tree_.value(tree_.first(inner));
   }
   if (!tree_.is(id, PickleKind::kTuple) && !tree_.is(id, PickleKind::kList))
-    return damaged(std::string("its ") + what + " is " + std::string(pickle_kind_text(tree_.kind(id))) +
-                   ", expected a tuple");
+    return damaged_pickle(std::string("its ") + what + " is " +
+                          std::string(pickle_kind_text(tree_.kind(id))) + ", expected a tuple");
   if (tree_.size(id) > kMaxRank)
     return Failure{std::string("its ") + what + " has " + std::to_string(tree_.size(id)) + " axes, at most " +
                    std::to_string(kMaxRank) + " are read"};
@@ -197,10 +187,11 @@ Result<std::vector<std::uint64_t>> TorchTensors::sizes(PickleId id, const char* 
   for (std::uint32_t item = tree_.first(id); item != PickleTree::kEnd; item = tree_.next(item)) {
     const PickleId value = tree_.value(item);
     if (!tree_.is(value, PickleKind::kInt) || tree_.integer(value) < 0)
-      return damaged(std::string("its ") + what + " holds " +
-                     (tree_.is(value, PickleKind::kInt) ? std::to_string(tree_.integer(value))
-                                                        : std::string(pickle_kind_text(tree_.kind(value)))) +
-                     ", expected whole numbers");
+      return damaged_pickle(std::string("its ") + what + " holds " +
+                            (tree_.is(value, PickleKind::kInt)
+                                 ? std::to_string(tree_.integer(value))
+                                 : std::string(pickle_kind_text(tree_.kind(value)))) +
+                            ", expected whole numbers");
     values.push_back(static_cast<std::uint64_t>(tree_.integer(value)));
   }
   return values;
@@ -209,7 +200,7 @@ Result<std::vector<std::uint64_t>> TorchTensors::sizes(PickleId id, const char* 
 /// Metadata says that elements are to be conjugated or negated on reading.
 Status TorchTensors::check_metadata(PickleId id) const {
   if (tree_.is(id, PickleKind::kNone)) return {};
-  if (!tree_.is(id, PickleKind::kDict)) return damaged("a tensor's metadata is no dictionary");
+  if (!tree_.is(id, PickleKind::kDict)) return damaged_pickle("a tensor's metadata is no dictionary");
   for (std::uint32_t item = tree_.first(id); item != PickleTree::kEnd;) {
     const PickleId key = tree_.value(item);
     item = tree_.next(item);
@@ -230,25 +221,25 @@ Status TorchTensors::check_metadata(PickleId id) const {
 Result<StoredTensor> TorchTensors::place(const Storage& storage, std::uint64_t element_bytes,
                                          const std::vector<PickleId>& values) const {
   if (!tree_.is(values[1], PickleKind::kInt) || tree_.integer(values[1]) < 0)
-    return damaged("a tensor's offset in its storage is none");
+    return damaged_pickle("a tensor's offset in its storage is none");
   Result<std::vector<std::uint64_t>> shape = sizes(values[2], "shape");
   if (!shape.ok()) return shape.failure();
   Result<std::vector<std::uint64_t>> strides = sizes(values[3], "stride");
   if (!strides.ok()) return strides.failure();
   if (shape.value().size() != strides.value().size())
-    return damaged("a tensor has " + std::to_string(shape.value().size()) + " sizes and " +
-                   std::to_string(strides.value().size()) + " strides");
+    return damaged_pickle("a tensor has " + std::to_string(shape.value().size()) + " sizes and " +
+                          std::to_string(strides.value().size()) + " strides");
   const Result<std::uint64_t> count = element_count(shape.value());
   if (!count.ok()) return count.failure();
 
   StoredTensor tensor;
   tensor.shape = std::move(shape.value());
   TensorPlace& place = tensor.place;
-  place.offset = storage.member->offset;
-  place.stored = storage.member->stored;
-  place.decoded = storage.member->size;
-  place.coding = storage.member->coding;
-  place.big_endian = archive_.big_endian();
+  place.offset = storage.place.offset;
+  place.stored = storage.place.stored;
+  place.decoded = storage.place.size;
+  place.coding = storage.place.coding;
+  place.big_endian = storages_.big_endian();
   if (count.value() > 0) {
     place.first = static_cast<std::uint64_t>(tree_.integer(values[1]));
     const std::uint64_t held = storage.bytes / element_bytes;
@@ -268,8 +259,8 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
                                                                   : 7;
   const std::size_t most = role == TorchRole::kRebuildTensor ? least : least + 1;
   if (values.size() < least || values.size() > most)
-    return damaged("a tensor is made from " + std::to_string(values.size()) + " values, expected " +
-                   std::to_string(least));
+    return damaged_pickle("a tensor is made from " + std::to_string(values.size()) + " values, expected " +
+                          std::to_string(least));
   if (values.size() > least) {
     const Status metadata = check_metadata(values[least]);
     if (!metadata.ok()) return metadata.failure();
@@ -280,7 +271,7 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
   const TorchGlobal* type = storage.type;
   if (role == TorchRole::kRebuildTensorV3) {
     type = role_of(values[6]);
-    if (type == nullptr || type->role != TorchRole::kDType) return damaged("a tensor's dtype is none");
+    if (type == nullptr || type->role != TorchRole::kDType) return damaged_pickle("a tensor's dtype is none");
   }
   Result<StoredTensor> placed = place(storage, type->bytes, values);
   if (!placed.ok()) return placed.failure();
@@ -299,7 +290,7 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
   }
   const Result<std::uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
   if (!bytes.ok()) return bytes.failure();
-  take_checksum(tensor, bytes.value(), storage.member->crc);
+  take_checksum(tensor, bytes.value(), storage.place.crc);
   return TorchTensor{std::move(tensor), {}};
 }
 
@@ -313,9 +304,9 @@ Result<StoredTensor> TorchTensors::parameters(PickleId id, const char* what,
   if (!found.ok()) return Failure{std::string("its ") + what + ": " + found.failure().message};
   std::optional<StoredTensor>& made = found.value().tensor;
   if (!made || std::ranges::find(types, made->dtype) == types.end() || made->shape.size() != 1)
-    return damaged(std::string("a quantized tensor's ") + what + " are " +
-                   (made ? shape_text(made->shape) + " " + std::string(dtype_name(made->dtype))
-                         : found.value().skipped));
+    return damaged_pickle(std::string("a quantized tensor's ") + what + " are " +
+                          (made ? shape_text(made->shape) + " " + std::string(dtype_name(made->dtype))
+                                : found.value().skipped));
   return *std::move(made);
 }
 
@@ -327,15 +318,15 @@ std::optional<Failure> TorchTensors::read_quantizer(const std::vector<PickleId>&
   const std::string_view name = scheme != nullptr ? scheme->name : "";
   if (name == "torch.per_tensor_affine" && quantizer.size() == 3) {
     if (!tree_.is(quantizer[1], PickleKind::kFloat) || !tree_.is(quantizer[2], PickleKind::kInt))
-      return damaged("a quantized tensor's scale or zero point is no number");
+      return damaged_pickle("a quantized tensor's scale or zero point is no number");
     affine.scale = static_cast<float>(tree_.real(quantizer[1]));
     affine.zero = tree_.integer(quantizer[2]);
     return {};
   }
   if (!name.starts_with("torch.per_channel_affine") || quantizer.size() != 4)
-    return damaged("a quantized tensor's scheme is " +
-                   (name.empty() ? std::string("none") : quote_text(name)) + " of " +
-                   std::to_string(quantizer.size()) + " values");
+    return damaged_pickle("a quantized tensor's scheme is " +
+                          (name.empty() ? std::string("none") : quote_text(name)) + " of " +
+                          std::to_string(quantizer.size()) + " values");
   Result<StoredTensor> scales = parameters(quantizer[1], "scales", {DType::kF64, DType::kF32});
   if (!scales.ok()) return scales.failure();
   Result<StoredTensor> zeros =
@@ -345,12 +336,12 @@ std::optional<Failure> TorchTensors::read_quantizer(const std::vector<PickleId>&
   const std::int64_t axis =
       tree_.is(quantizer[3], PickleKind::kInt) ? tree_.integer(quantizer[3]) : std::int64_t{-1};
   if (axis < 0 || static_cast<std::uint64_t>(axis) >= shape.size())
-    return damaged("a quantized tensor's axis is none of " + shape_text(shape));
+    return damaged_pickle("a quantized tensor's axis is none of " + shape_text(shape));
   const std::uint64_t channels = shape[static_cast<std::size_t>(axis)];
   if (scales.value().shape[0] != channels || zeros.value().shape[0] != channels)
-    return damaged("a quantized tensor of " + std::to_string(channels) + " channels has " +
-                   std::to_string(scales.value().shape[0]) + " scales and " +
-                   std::to_string(zeros.value().shape[0]) + " zero points");
+    return damaged_pickle("a quantized tensor of " + std::to_string(channels) + " channels has " +
+                          std::to_string(scales.value().shape[0]) + " scales and " +
+                          std::to_string(zeros.value().shape[0]) + " zero points");
   affine.axis = static_cast<std::size_t>(axis);
   affine.scales = std::move(scales.value());
   affine.zeros = std::move(zeros.value());
@@ -360,7 +351,7 @@ std::optional<Failure> TorchTensors::read_quantizer(const std::vector<PickleId>&
 /// (storage, offset, size, stride, quantizer, ...)
 Result<TorchTensor> TorchTensors::rebuild_quantized(const std::vector<PickleId>& values) const {
   if (values.size() < 5)
-    return damaged("a quantized tensor is made from " + std::to_string(values.size()) + " values");
+    return damaged_pickle("a quantized tensor is made from " + std::to_string(values.size()) + " values");
   const Result<Storage> found = storage(values[0]);
   if (!found.ok()) return found.failure();
   const Storage& storage = found.value();
@@ -374,8 +365,8 @@ Result<TorchTensor> TorchTensors::rebuild_quantized(const std::vector<PickleId>&
   affine->codes.dtype = *storage.type->codes;
   const Result<std::uint64_t> bytes = tensor_byte_size(affine->codes.dtype, affine->codes.shape);
   if (!bytes.ok()) return bytes.failure();
-  take_checksum(affine->codes, bytes.value(), storage.member->crc);
-  if (!tree_.is(values[4], PickleKind::kTuple)) return damaged("a quantized tensor has no quantizer");
+  take_checksum(affine->codes, bytes.value(), storage.place.crc);
+  if (!tree_.is(values[4], PickleKind::kTuple)) return damaged_pickle("a quantized tensor has no quantizer");
   if (auto failure = read_quantizer(arguments(values[4]), *affine)) return *failure;
   StoredTensor tensor;
   tensor.dtype = DType::kF32;

@@ -1,4 +1,4 @@
-// What a call in a pickle means as a tensor: where its elements lie in the archive.
+// What a call in a pickle means as a tensor: where its elements lie in the file.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "formats/stored_tensor.h"
 #include "formats/torch_pickle/pickle.h"
-#include "formats/torch_pickle/torch_archive.h"
 #include "formats/torch_pickle/torch_globals.h"
+#include "formats/torch_pickle/torch_storages.h"
 
 namespace crumb {
 
@@ -24,7 +24,7 @@ struct TorchTensor {
 class TorchTensors {
  public:
   /// Both must outlive this.
-  TorchTensors(const PickleTree& tree, const TorchArchive& archive) : tree_(tree), archive_(archive) {}
+  TorchTensors(const PickleTree& tree, const TorchStorages& storages) : tree_(tree), storages_(storages) {}
 
   bool is_tensor(PickleId id) const;
 
@@ -52,7 +52,7 @@ class TorchTensors {
   Status check_metadata(PickleId id) const;
 
   const PickleTree& tree_;
-  const TorchArchive& archive_;
+  const TorchStorages& storages_;
 };
 
 }  // namespace crumb

@@ -81,9 +81,10 @@ void refuse_foreign_samples(const std::string& path, const std::string& field) {
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok() || extension == ".npy" || extension == ".pb" || extension == ".jsonl") return;
   const std::span<const std::byte> bytes = file.value().bytes();
-  const DetectedFile found = detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), "");
+  const DetectedFile found = detect_model_file(bytes.first(std::min(bytes.size(), kDetectedBytes)), "");
   const bool is_model = found.kind == ModelFileKind::kSafetensors || found.kind == ModelFileKind::kZip ||
-                        found.kind == ModelFileKind::kGguf || found.kind == ModelFileKind::kOther;
+                        found.kind == ModelFileKind::kGguf || found.kind == ModelFileKind::kTorch ||
+                        found.kind == ModelFileKind::kOther;
   if (is_model) throw refuse(found.what + "; expected a text, or an array as .npy");
 }
 

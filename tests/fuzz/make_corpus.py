@@ -8,6 +8,7 @@ The targets' own finds are kept in build-fuzz/corpus/ and are no part of the rep
 import base64
 import io
 import json
+import pickle
 import random
 import shutil
 import struct
@@ -28,6 +29,7 @@ REPO = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).resolve().parent / "corpus"
 FINDS = ["runtime/node_without_inputs", "runtime/padding_of_many_rows"]  # that ended a process once: they stay as they are
 sys.path.insert(0, str(REPO / "tests/formats/crumb_file"))
+sys.path.insert(0, str(REPO / "tests/formats/torch_pickle"))
 sys.path.insert(0, str(REPO / "tests/runtime"))
 sys.path.insert(0, str(REPO / "tests/text"))
 import chat_programs  # noqa: E402
@@ -35,6 +37,7 @@ import crumb_builder  # noqa: E402
 import crumb_reader  # noqa: E402
 import test_integers  # noqa: E402
 import test_reader  # noqa: E402
+from python_2_pickler import Python2Pickler  # noqa: E402
 
 
 def put(target, name, content):
@@ -178,6 +181,30 @@ def index():
         put("index", name, json.dumps({"weight_map": changed}))
 
 
+def stream_bytes(saved, pickler, with_views):
+    """What torch.save wrote before 1.6, and in it the pickled object; storages are named by their order, not by their addresses."""
+    storages = {}
+
+    class Pickler(pickler):
+        def persistent_id(self, value):
+            is_typed = isinstance(value, torch.storage.TypedStorage)
+            if not is_typed and not torch.is_storage(value):
+                return None
+            storage = value._untyped_storage if is_typed else value
+            kind = getattr(torch, value._pickle_storage_type()) if is_typed else torch.UntypedStorage
+            count = value._size() if is_typed else storage.nbytes()
+            key = storages.setdefault(storage._cdata, (str(len(storages)), count, storage))[0]
+            return ("storage", kind, key, "cpu", count, ("v" + key, 0, count) if with_views else None)
+
+    written = io.BytesIO()
+    Pickler(written, 2).dump(saved)
+    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    keys = [key for key, *_ in storages.values()]
+    pickles = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, system)]
+    contents = [struct.pack("<q", count) + bytes(storage.tolist()) for _, count, storage in storages.values()]
+    return b"".join([*pickles, written.getvalue(), pickle.dumps(keys, 2), *contents]), written.getvalue()
+
+
 def torch_files():
     # Pickled first, these are the storages 0 to 4 that torch_fuzz.cpp gives a pickle without an archive.
     floats, half, shared = torch.arange(6.0), torch.zeros(4, dtype=torch.bfloat16), torch.arange(16.0)
@@ -203,6 +230,11 @@ def torch_files():
         put("torch", name + ".pkl", next(c for m, c in members.items() if m.endswith("/data.pkl")))
         if name == "layers":
             put("torch", "padded.pt", file.getvalue())
+        for pickler in (pickle.Pickler, Python2Pickler):
+            stream, written = stream_bytes(saved, pickler, with_views=name == "views")
+            label = name + ("_python2" if pickler is Python2Pickler else "")
+            put("torch", label + "_stream.pt", stream)
+            put("torch", label + "_stream.pkl", written)
 
 
 def onnx_files():

@@ -105,6 +105,35 @@ inline std::string archive(const std::string& value, const std::vector<std::stri
   return zip_of(members);
 }
 
+/// The persistent id of a storage of a stream. `view`: None, or a tuple of a key, first element and count.
+inline std::string stream_storage(std::string_view type, std::string_view key, std::int64_t elements,
+                                  const std::string& view = "N") {
+  return tuple(text("storage"), global("torch", type), text(key), text("cpu"), number(elements), view) + "Q";
+}
+
+struct StreamStorage {
+  std::string key;
+  std::int64_t count = 0;
+  std::string bytes;
+};
+
+/// The pickles before the saved object.
+inline std::string stream_start(std::int64_t version = 1001,
+                                const std::string& system = dict(text("little_endian"), "\x88")) {
+  return std::string("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.") + pickle(number(version)) +
+         pickle(system);
+}
+
+/// What torch.save wrote before version 1.6.
+inline std::string stream(const std::string& value, const std::vector<StreamStorage>& storages) {
+  std::string keys = "](", bytes;
+  for (const StreamStorage& storage : storages) {
+    keys += text(storage.key);
+    bytes += little(static_cast<std::uint64_t>(storage.count), 8) + storage.bytes;
+  }
+  return stream_start() + pickle(value) + pickle(keys + "e") + bytes;
+}
+
 inline Result<TensorListing> list_file(const std::string& file, const std::string& key = {}) {
   return list_torch_checkpoint(std::as_bytes(std::span(file)), {.key = key});
 }
