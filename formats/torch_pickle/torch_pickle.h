@@ -1,5 +1,5 @@
 // PyTorch checkpoints (.pt, .pth, .bin): what torch.save wrote from version 0.1.10 to 1.5, a stream of
-// pickles and storages (formats/torch_pickle/torch_stream.h), and what it writes since version 1.6, a zip archive
+// pickles and storages (torch_stream.h beside this), and what it writes since version 1.6, a zip archive
 //
 //   NAME/data.pkl        a pickle (protocol 2) of the saved object; tensors are calls of
 //                        torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ...) on persistent
@@ -47,13 +47,13 @@ std::string_view unread_torch_form(std::span<const std::byte> start);
 /// that are none of ours are skipped and listed too; pairs of 4-bit floats are listed as F4, whose last axis
 /// is twice as long.
 ///
-/// A Failure says: a pickle that asks for anything outside the allow-list (its full name, as in 'os.system'),
-/// a file of before version 0.1.10, a bare pickle, TorchScript (an archive with code/), a truncated or damaged
-/// file, a key that is not there (and which are), a view that leaves its storage, a storage that is not there
-/// or has another size, conjugate and negative views, sparse, meta and nested tensors, quantized ones of other
-/// types, names that collide once flattened, optimizer state alone, and objects without a tensor that can be
-/// read. Memory and time are bounded by the pickle's size, however values are shared: about 50 bytes for one
-/// of its own, and up to 256 for what is listed (at most 1 GiB).
+/// A Failure says: a pickle that asks for anything outside the allow-list (its full name, as in
+/// 'os.system'), a file of before version 0.1.10, a bare pickle, TorchScript (an archive with code/), a
+/// truncated or damaged file, a key that is not there (and which are), a view that leaves its storage, a
+/// storage that is not there or has another size, conjugate and negative views, sparse, meta and nested
+/// tensors, quantized ones of other types, names that collide once flattened, optimizer state alone, and
+/// objects without a tensor that can be read. Memory and time are bounded by the pickle's size, however
+/// values are shared: about 50 bytes for one of its own, and up to 256 for what is listed (at most 1 GiB).
 Result<TensorListing> list_torch_checkpoint(std::span<const std::byte> file,
                                             const TorchOptions& options = {});
 

@@ -1,5 +1,5 @@
-// PyTorch checkpoints. What is neither an archive nor a stream is taken for a pickle: it is put into an archive
-// with a few storages, and into a stream with those that it names.
+// PyTorch checkpoints. What is neither an archive nor a stream is taken for a pickle: it is put into an
+// archive with a few storages, and into a stream with those that it names.
 #include <map>
 #include <string>
 
