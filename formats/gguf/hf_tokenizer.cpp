@@ -1,7 +1,8 @@
 // tokenizer.json and tokenizer_config.json from tokenizer.ggml.*.
 //
 // model "gpt2" is byte-level BPE, with the splitting of words that tokenizer.ggml.pre names; "llama" is
-// SentencePiece's BPE with byte fallback, whose merges are found from the scores (vocabulary.h).
+// SentencePiece's BPE with byte fallback, whose merges are found from the scores (vocabulary.h); "gemma4" is the
+// same with merges in the file.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -201,9 +202,11 @@ Result<std::string> byte_level_tokenizer(const GgufHeader& header, const Vocabul
   const std::string name(fields.text("tokenizer.ggml.pre").value_or("default"));
   if (!fields.status().ok()) return fields.status().failure();
   const PreTokenizer* pre = find_pre_tokenizer(name);
-  if (pre == nullptr)
+  if (pre == nullptr) {
+    const std::string why(why_not_read(name));
     return Failure{"its splitting into words, " + quote_text(name) +
-                   " (metadata 'tokenizer.ggml.pre'), is not known"};
+                   " (metadata 'tokenizer.ggml.pre'), is not " + (why.empty() ? "known" : "read: " + why)};
+  }
   const auto merges = merges_in_file(header);
   if (!merges.ok()) return merges.failure();
   const Result<Around> around = tokens_around(header, vocabulary, pre->adds_bos);
@@ -213,14 +216,23 @@ Result<std::string> byte_level_tokenizer(const GgufHeader& header, const Vocabul
                         bpe_model(nullptr, false, false, pre->ignore_merges), vocabulary, merges.value());
 }
 
-Result<std::string> sentencepiece_tokenizer(const GgufHeader& header, const Vocabulary& vocabulary) {
+Result<TokenPairs> merges_from_scores(const Vocabulary& vocabulary) {
   if (vocabulary.scores.empty()) return Failure{"metadata 'tokenizer.ggml.scores': it is missing"};
   const Result<TokenIds> ids = ids_of(vocabulary);
   if (!ids.ok()) return ids.failure();
+  return merges_by_score(vocabulary, ids.value());
+}
+
+/// Pairs of text in which spaces are marks, and bytes where no token is. `is_spm`: SentencePiece's own, with
+/// scores; else with merges.
+Result<std::string> marked_spaces_tokenizer(const GgufHeader& header, const Vocabulary& vocabulary,
+                                            bool is_spm) {
+  const Result<TokenPairs> merges = is_spm ? merges_from_scores(vocabulary) : merges_in_file(header);
+  if (!merges.ok()) return merges.failure();
   const Result<Around> around = tokens_around(header, vocabulary, true);
   if (!around.ok()) return around.failure();
   GgufFields fields(header);
-  const bool prefix = fields.flag("tokenizer.ggml.add_space_prefix").value_or(true);
+  const bool prefix = fields.flag("tokenizer.ggml.add_space_prefix").value_or(is_spm);
   const std::uint64_t unknown = fields.natural("tokenizer.ggml.unknown_token_id").value_or(0);
   if (unknown >= vocabulary.tokens.size()) fields.refuse("tokenizer.ggml.unknown_token_id", "it is no token");
   if (!fields.status().ok()) return fields.status().failure();
@@ -234,8 +246,7 @@ Result<std::string> sentencepiece_tokenizer(const GgufHeader& header, const Voca
   return tokenizer_text(
       head_of(vocabulary, normalizer, nullptr, post_processor(around.value(), vocabulary, nullptr),
               sequence_of("decoders", decoder)),
-      bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary,
-      merges_by_score(vocabulary, ids.value()));
+      bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary, merges.value());
 }
 
 }  // namespace
@@ -244,13 +255,14 @@ Result<std::string> make_tokenizer(const GgufHeader& header) {
   GgufFields fields(header);
   const std::string model(fields.text("tokenizer.ggml.model").value_or("none"));
   if (!fields.status().ok()) return fields.status().failure();
-  if (model != "gpt2" && model != "llama")
+  if (model != "gpt2" && model != "llama" && model != "gemma4")
     return Failure{"its kind, " + quote_text(model) + " (metadata 'tokenizer.ggml.model'), is not known"};
   const Result<Vocabulary> vocabulary = read_vocabulary(header);
   if (!vocabulary.ok()) return vocabulary.failure();
   if (const Result<TokenIds> ids = ids_of(vocabulary.value()); !ids.ok()) return ids.failure();
-  Result<std::string> text = model == "gpt2" ? byte_level_tokenizer(header, vocabulary.value())
-                                             : sentencepiece_tokenizer(header, vocabulary.value());
+  Result<std::string> text = model == "gpt2"
+                                 ? byte_level_tokenizer(header, vocabulary.value())
+                                 : marked_spaces_tokenizer(header, vocabulary.value(), model == "llama");
   if (text.ok() && text.value().size() > kMostText)
     return Failure{"it takes " + byte_text(text.value().size())};
   return text;

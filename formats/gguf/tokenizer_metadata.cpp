@@ -48,14 +48,6 @@ TextJson parsed(std::string_view name, std::string_view text) {
   return json.take();
 }
 
-/// A step of tokenizer.json without what changes no token: offsets are for highlighting.
-TextJson bare(TextJson step) {
-  if (step.is_object()) step.erase("trim_offsets");
-  if (step.is_structured())
-    for (TextJson& part : step) part = bare(part);
-  return step;
-}
-
 /// The steps of a sequence, or the one step; none of null.
 std::vector<TextJson> steps_of(const TextJson& step, const char* member) {
   if (step.is_null()) return {};
@@ -185,19 +177,16 @@ class TokenizerMaker {
   }
 
   void byte_level() {
-    const TextJson words = bare(member_of(root_, "pre_tokenizer"));
-    const TextJson normal = bare(member_of(root_, "normalizer"));
+    const TextJson& words = member_of(root_, "pre_tokenizer");
+    const TextJson& normal = member_of(root_, "normalizer");
     const bool ignores = flag_in(member_of(root_, "model"), "ignore_merges");
-    const auto same = [&](const PreTokenizer& pre) {
-      return bare(TextJson::parse(words_of(pre).dump())) == words &&
-             bare(TextJson::parse(normalizer_of(pre).dump())) == normal && pre.ignore_merges == ignores;
-    };
-    const auto found = std::ranges::find_if(pre_tokenizers(), same);
-    if (found == pre_tokenizers().end())
+    const PreTokenizer* const found = match_pre_tokenizer(words, normal, ignores);
+    if (found == nullptr)
       throw CannotHold{
           "the way the tokenizer splits text into words has no name in GGUF that Crumb knows: "
           "pre_tokenizer " +
-          quote_text(words.dump()) + ", normalizer " + quote_text(normal.dump())};
+          quote_text(words.dump()) + ", normalizer " + quote_text(normal.dump()) +
+          (ignores ? ", ignore_merges true" : "")};
     put("ggml.pre", std::string(found->name));
     put("ggml.add_space_prefix", false);
     std::vector<std::string> merges;

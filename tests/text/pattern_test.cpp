@@ -28,11 +28,26 @@ TEST_CASE("expressions match as Oniguruma has them") {
   CHECK(marked(R"((?m:a.b))", "a\nb") == "[a\nb]");
   CHECK(marked(R"(a{,2}b)", "aaab") == "a[aab]");
   CHECK(marked("x*", "axxb") == "[]a[xx]b[]");
+  CHECK(marked(R"(\bé+\b)", "é aé éé_ éé") == "[é] aé éé_ [éé]");
+  CHECK(marked(R"(\Ba)", "aaa a") == "a[a][a] a");
+}
+
+TEST_CASE("classes inside classes and their intersections match as Oniguruma has them") {
+  CHECK(marked(R"([^(\s|[.,!])]+)", "ab(c|d.e)f g") == "[ab]([c]|[d].[e])[f] [g]");
+  CHECK(marked("[a[bc]d]+", "xabcdy") == "x[abcd]y");
+  CHECK(marked(R"([\p{L}&&[^\p{Han}]]+)", "ab漢字c1") == "[ab]漢字[c]1");
+  CHECK(marked("[a-f&&c-z]{2}", "abcdefg") == "ab[cd][ef]g");
+  for (const char* expression :
+       {"[a[^b]]", "[a[b[c]]]", "[a-[b]]", "[a[-b]]", "[a[b]-c]", "[a[]b]]", "[^a&&b]", "[a&&b&&c]",
+        "[a&&[^b]c]", "[&&a]", "[a&&]", "[a&&^b]", "[[a&&b]]", "[a[b"}) {
+    CAPTURE(expression);
+    CHECK(!Pattern::regex(expression).ok());
+  }
 }
 
 TEST_CASE("what PCRE2 would take for something else is refused") {
   for (const char* expression :
-       {R"((a)\1)", R"((?<n>a))", R"(\ba)", R"(a{2}?)", "[[:alpha:]]", "[a&&b]", "(*F)", "(?x: a)"}) {
+       {R"((a)\1)", R"((?<n>a))", R"([\b])", R"(a{2}?)", "[[:alpha:]]", "(*F)", "(?x: a)"}) {
     CAPTURE(expression);
     CHECK(!Pattern::regex(expression).ok());
   }

@@ -65,6 +65,7 @@ constexpr auto kPropertyNames = std::to_array<std::pair<std::string_view, std::s
 });
 
 constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+constexpr std::string_view kOpenClass = "a character class does not end";
 constexpr std::string_view kHex = "0-9a-fA-F";
 
 bool is_category(std::string_view name) {
@@ -79,7 +80,7 @@ class Translator {
 
   Result<std::string> run() {
     while (!rest_.empty() && why_.empty()) step();
-    if (why_.empty() && in_class_) why_ = "a character class does not end";
+    if (why_.empty() && in_class_) why_ = kOpenClass;
     if (!why_.empty()) return Failure{why_};
     return std::move(out_);
   }
@@ -105,6 +106,7 @@ class Translator {
     const char c = take();
     out_ += c;
     if (c == '[') {
+      class_ = {.begin = out_.size() - 1, .negated = rest_.starts_with('^')};
       in_class_ = true;
       if (take("^")) out_ += '^';
       if (take("]")) out_ += "\\]";
@@ -117,11 +119,49 @@ class Translator {
 
   void inside_class() {
     if (rest_.starts_with("[:")) return refuse("a POSIX bracket [:...:]");
-    if (rest_.starts_with('[')) return refuse("a class inside a class");
-    if (rest_.starts_with("&&")) return refuse("&& in a class");
+    if (take("[")) return inner_class();
+    if (take("&&")) return intersect();
     const char c = take();
-    if (c == ']') in_class_ = false;
-    out_ += c;
+    if (c != ']') {
+      out_ += c;
+    } else if (class_.inner) {
+      end_inner_class();
+    } else {
+      in_class_ = false;
+      out_ += class_.intersected ? "])" : "]";
+    }
+  }
+
+  /// Members of a class inside a class are members of the outer one.
+  void inner_class() {
+    if (class_.inner) return refuse("a class inside a class inside a class");
+    if (rest_.starts_with('^')) return refuse("a negated class inside a class");
+    if (rest_.starts_with(']')) return refuse("] at the beginning of a class inside a class");
+    if (rest_.starts_with('-') || out_.back() == '-') return refuse("a hyphen beside a class inside a class");
+    class_.inner = true;
+  }
+
+  void end_inner_class() {
+    if (rest_.starts_with('-') || out_.back() == '-') return refuse("a hyphen beside a class inside a class");
+    if (class_.complement && !rest_.starts_with(']')) return refuse("a negated class inside a class");
+    class_.inner = false;
+  }
+
+  /// [A&&B] and [A&&[^B]] become a look ahead for A before what matches B.
+  void intersect() {
+    const std::string left = out_.substr(class_.begin);
+    if (class_.negated || class_.inner || class_.intersected || left == "[")
+      return refuse("&& in a class that is negated, inside another or has more than two parts");
+    class_.intersected = true;
+    out_.resize(class_.begin);
+    out_ += "(?:(?=" + left + "])[";
+    if (take("[^")) {
+      out_ += '^';
+      class_.inner = class_.complement = true;
+    } else if (rest_.starts_with('^')) {
+      return refuse("^ behind && in a class");
+    }
+    if (rest_.starts_with(']')) return refuse("] behind && in a class");
   }
 
   void group() {
@@ -189,6 +229,10 @@ class Translator {
       case 'f':
       case 'e':
       case 'a': break;
+      case 'b':
+      case 'B':
+        if (in_class_) return refuse(std::string("\\") + c + " in a class");
+        return word_boundary(c == 'b');
       case 'A':
       case 'z':
       case 'Z':
@@ -198,6 +242,14 @@ class Translator {
         if (std::isalnum(static_cast<unsigned char>(c))) return refuse(std::string("\\") + c);
     }
     out_ += {'\\', c};
+  }
+
+  /// Between a character of \w and another, or an end of the text; or anywhere else.
+  void word_boundary(bool is_one) {
+    const std::string word = "[" + std::string(kWord) + "]";
+    const std::string ahead = "(?=" + word + ")", no_ahead = "(?!" + word + ")";
+    out_ += "(?:(?<=" + word + ")" + (is_one ? no_ahead : ahead) + "|(?<!" + word + ")" +
+            (is_one ? ahead : no_ahead) + ")";
   }
 
   void set(std::string_view members, bool negated) {
@@ -271,6 +323,15 @@ class Translator {
   std::string out_;
   std::string why_;
   bool in_class_ = false;
+
+  /// The class that is open in `out_`.
+  struct OpenClass {
+    std::size_t begin = 0;
+    bool negated = false;
+    bool intersected = false;  ///< && has come
+    bool inner = false;        ///< a class inside it is open
+    bool complement = false;   ///< that one is [^...], behind &&
+  } class_;
 };
 
 }  // namespace

@@ -4,9 +4,12 @@
 //   \p{Letter}, \p{Han}     \p{L}, \p{sc:Han}: scripts, not script extensions
 //   (?m:...)                (?s:...): the dot that takes line ends; ^ and $ are those of lines in both
 //   {,n}, \v, \uHHHH        {0,n}, \x{b}, \x{HHHH}
+//   \b, \B                  looks around, for the characters of \w
+//   [a[bc]]                 [abc]
+//   [A&&B], [A&&[^B]]       (?:(?=[A])[B]), (?:(?=[A])[^B])
 //
-// Refused: back references and calls, named groups, \b \B \K \G \R \X, {n}? and {n,m}+ (other quantifiers in
-// PCRE2), POSIX brackets, classes inside classes and &&, verbs (*...), the flag x.
+// Refused: back references and calls, named groups, \K \G \R \X, {n}? and {n,m}+ (other quantifiers in PCRE2),
+// POSIX brackets, other negated classes inside classes, other &&, verbs (*...), the flag x.
 #pragma once
 
 #include <string>

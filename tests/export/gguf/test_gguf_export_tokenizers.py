@@ -176,7 +176,8 @@ def test_what_gguf_cannot_say_is_refused(crumb, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["llama-spm", "phi-3", pytest.param("qwen2", marks=pytest.mark.slow), pytest.param("llama-bpe", marks=pytest.mark.slow)]
+    "name",
+    ["llama-spm", "phi-3", "deepseek-coder", *(pytest.param(name, marks=pytest.mark.slow) for name in ("falcon", "qwen2", "llama-bpe"))],
 )
 def test_published_vocabularies_come_back(crumb, tmp_path, name):
     """Those that llama.cpp is tested by; tokens of one score among them, whose merges lie among each other."""
@@ -187,7 +188,7 @@ def test_published_vocabularies_come_back(crumb, tmp_path, name):
     source = vocabularies.FOLDER / f"ggml-vocab-{name}.gguf"
     if not source.is_file():
         pytest.skip("llama.cpp's vocabularies are not there: scripts/setup tests")
-    vocabularies.with_a_tensor(source, tmp_path / "a.gguf")
+    vocabularies.as_a_llama(source, tmp_path / "a.gguf")
     crumb("dequantize", tmp_path / "a.gguf", "-o", tmp_path / "model")
     again = round_trip(crumb, tmp_path / "model", tmp_path)
     before = json.loads((tmp_path / "model" / "tokenizer.json").read_text())
