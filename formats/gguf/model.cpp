@@ -198,6 +198,10 @@ class ModelMaker {
           {"tokenizer", (tokenizer.ok() ? config.failure() : tokenizer.failure()).message});
       return;
     }
+    if (fields_.text("tokenizer.ggml.model") == "gpt2" && header_.find("tokenizer.ggml.pre") == nullptr)
+      model_.listing.skipped.push_back({"tokenizer.ggml.pre",
+                                        "the file does not say how its vocabulary splits text into words; "
+                                        "llama.cpp's default is taken, which may not be the model's"});
     model_.files.push_back({"tokenizer.json", std::move(tokenizer.value())});
     model_.files.push_back({"tokenizer_config.json", std::move(config.value())});
   }

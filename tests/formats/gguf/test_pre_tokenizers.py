@@ -119,6 +119,8 @@ def write_named(path, name):
     sizes = {"context_length": 8, "embedding_length": 4, "block_count": 1, "feed_forward_length": 4, "head_count": 2,
              "layer_norm_rms_eps": 1e-5, "tokenizer_model": "gpt2", "tokenizer_pre": name, "token_list": tokens,
              "token_merges": ["a b"], "bos_token_id": 0}  # fmt: skip
+    if name is None:
+        del sizes["tokenizer_pre"]
     for key, value in sizes.items():
         getattr(writer, f"add_{key}")(value)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 4), np.float32))
@@ -163,3 +165,10 @@ def test_names_of_vocabularies_that_are_text_are_refused(crumb, tmp_path, name):
     said = crumb("dequantize", write_named(tmp_path / "m.gguf", name), "-o", tmp_path / "m").stderr
     assert f"{name!r}" in said and "its tokens are text" in said
     assert not (tmp_path / "m" / "tokenizer.json").exists()
+
+
+def test_a_file_that_names_no_way_is_read_by_the_default_with_a_note(crumb, tmp_path):
+    said = crumb("dequantize", write_named(tmp_path / "m.gguf", None), "-o", tmp_path / "m").stderr
+    assert "'tokenizer.ggml.pre': the file does not say how its vocabulary splits text into words" in said
+    made = json.loads((tmp_path / "m" / "tokenizer.json").read_text())
+    assert made["pre_tokenizer"] == made_from(crumb, tmp_path, "default")["pre_tokenizer"]
