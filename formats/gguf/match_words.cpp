@@ -74,18 +74,31 @@ WordsJson steps_in(const WordsJson& step, const char* member) {
 
 WordsJson unordered(const nlohmann::ordered_json& json) { return WordsJson::parse(json.dump()); }
 
+WordsJson steps_of_way(const PreTokenizer& pre) {
+  return steps_in(unordered(words_of(pre)), "pretokenizers");
+}
+
+template <class Same>
+const PreTokenizer* find_way(const Same& same) {
+  const auto found = std::ranges::find_if(pre_tokenizers(), same);
+  return found == pre_tokenizers().end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 const PreTokenizer* match_pre_tokenizer(const WordsJson& words, const WordsJson& normalizer,
                                         bool ignore_merges) {
   const WordsJson steps = steps_in(words, "pretokenizers"), normal = steps_in(normalizer, "normalizers");
   const auto same = [&](const PreTokenizer& pre) {
-    return pre.ignore_merges == ignore_merges &&
-           steps_in(unordered(words_of(pre)), "pretokenizers") == steps &&
+    return pre.ignore_merges == ignore_merges && steps_of_way(pre) == steps &&
            steps_in(unordered(normalizer_of(pre)), "normalizers") == normal;
   };
-  const auto found = std::ranges::find_if(pre_tokenizers(), same);
-  return found == pre_tokenizers().end() ? nullptr : &*found;
+  return find_way(same);
+}
+
+const PreTokenizer* match_words(const WordsJson& words) {
+  const WordsJson steps = steps_in(words, "pretokenizers");
+  return find_way([&](const PreTokenizer& pre) { return steps_of_way(pre) == steps; });
 }
 
 }  // namespace crumb

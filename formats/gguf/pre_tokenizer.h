@@ -46,6 +46,9 @@ const PreTokenizer* find_pre_tokenizer(std::string_view name);
 const PreTokenizer* match_pre_tokenizer(const nlohmann::json& words, const nlohmann::json& normalizer,
                                         bool ignore_merges);
 
+/// The first one that splits so, whatever stands around that. Null where none does.
+const PreTokenizer* match_words(const nlohmann::json& words);
+
 /// Why a name that llama.cpp knows is not among them; empty for any other name.
 std::string_view why_not_read(std::string_view name);
 

@@ -176,17 +176,25 @@ class TokenizerMaker {
     return numbers;
   }
 
+  [[noreturn]] static void refuse_words(const TextJson& words, const TextJson& normal, bool ignores) {
+    const std::string around =
+        "normalizer " + quote_text(normal.dump()) + ", ignore_merges " + (ignores ? "true" : "false");
+    const PreTokenizer* const near = match_words(words);
+    if (near != nullptr)
+      throw CannotHold{"the tokenizer splits text into words as " + quote_text(near->name) +
+                       " does in GGUF, but has what no such name stands for: " + around};
+    throw CannotHold{
+        "the way the tokenizer splits text into words has no name in GGUF that Crumb knows: "
+        "pre_tokenizer " +
+        quote_text(words.dump()) + ", " + around};
+  }
+
   void byte_level() {
     const TextJson& words = member_of(root_, "pre_tokenizer");
     const TextJson& normal = member_of(root_, "normalizer");
     const bool ignores = flag_in(member_of(root_, "model"), "ignore_merges");
     const PreTokenizer* const found = match_pre_tokenizer(words, normal, ignores);
-    if (found == nullptr)
-      throw CannotHold{
-          "the way the tokenizer splits text into words has no name in GGUF that Crumb knows: "
-          "pre_tokenizer " +
-          quote_text(words.dump()) + ", normalizer " + quote_text(normal.dump()) +
-          (ignores ? ", ignore_merges true" : "")};
+    if (found == nullptr) refuse_words(words, normal, ignores);
     put("ggml.pre", std::string(found->name));
     put("ggml.add_space_prefix", false);
     std::vector<std::string> merges;

@@ -172,3 +172,15 @@ def test_a_file_that_names_no_way_is_read_by_the_default_with_a_note(crumb, tmp_
     assert "'tokenizer.ggml.pre': the file does not say how its vocabulary splits text into words" in said
     made = json.loads((tmp_path / "m" / "tokenizer.json").read_text())
     assert made["pre_tokenizer"] == made_from(crumb, tmp_path, "default")["pre_tokenizer"]
+
+
+def test_what_stands_around_known_words_and_has_no_name_is_refused(crumb, tmp_path):
+    steps, said = FAMILIES["deepseek-v3"]
+    around = {
+        """normalizer '{"type":"Lowercase"}', ignore_merges false""": {"normalizer": {"type": "Lowercase"}},
+        "normalizer 'null', ignore_merges true": {"ignore_merges": True},
+    }
+    for i, (words, changed) in enumerate(around.items()):
+        folder = write_model(tmp_path / str(i), trained(steps, {**said, **changed}))
+        done = crumb("export", folder, "-o", tmp_path / "m.gguf", "--to", "gguf", status=1).stderr
+        assert f"as 'deepseek-v3' does in GGUF, but has what no such name stands for: {words}" in done, done
