@@ -79,7 +79,7 @@ bool is_quantize(const Node& node) { return node.op == "QuantizeLinear" && is_of
 bool is_dequantize(const Node& node) { return node.op == "DequantizeLinear" && is_of_runtime(node); }
 
 Graph from_qcdq(Graph graph, QcdqReport* report) {
-  graph = graph::resolve_shapes(graph::fold_known(graph::plain_constants(std::move(graph))));
+  graph = graph::resolve_shapes(graph::fold_parameters(graph::plain_constants(std::move(graph))));
   QcdqReport own;
   QcdqReport& said = report ? *report : own;
   said = {};

@@ -28,6 +28,10 @@ Graph plain_constants(Graph graph);
 /// operators.
 Graph fold_known(Graph graph);
 
+/// Replaces scales and zero points of QuantizeLinear and DequantizeLinear that constants decide by constants.
+/// Everything else stays: a Clip of constant codes says their width.
+Graph fold_parameters(Graph graph);
+
 /// Folds a BatchNormalization in inference into the Conv, ConvTranspose, Gemm or MatMul in front of it, if
 /// the weight of that is a constant without other consumers.
 Graph fold_batch_norm(Graph graph);
