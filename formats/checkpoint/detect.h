@@ -29,8 +29,8 @@ struct DetectedFile {
   std::string what;  ///< for people: "an HDF5 file"
 };
 
-/// `start`: the first bytes of the file (kDetectedBytes are enough). `extension`: lower-case, as ".pt"; it decides only
-/// where the bytes leave the kind open (ONNX has no magic).
+/// `start`: the first bytes of the file (kDetectedBytes are enough). `extension`: lower-case, as ".pt"; it
+/// decides only where the bytes leave the kind open (ONNX has no magic).
 DetectedFile detect_model_file(std::span<const std::byte> start, std::string_view extension);
 
 }  // namespace crumb

@@ -1,8 +1,8 @@
 // tokenizer.json and tokenizer_config.json from tokenizer.ggml.*.
 //
 // model "gpt2" is byte-level BPE, with the splitting of words that tokenizer.ggml.pre names; "llama" is
-// SentencePiece's BPE with byte fallback, whose merges are found from the scores (vocabulary.h); "gemma4" is the
-// same with merges in the file.
+// SentencePiece's BPE with byte fallback, whose merges are found from the scores (vocabulary.h); "gemma4" is
+// the same with merges in the file.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

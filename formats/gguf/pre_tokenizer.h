@@ -41,8 +41,8 @@ std::span<const PreTokenizer> pre_tokenizers();
 /// Null where none has the name.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
 
-/// By "pre_tokenizer" and "normalizer" of a tokenizer.json, and its model's "ignore_merges". Null where no name
-/// says that.
+/// By "pre_tokenizer" and "normalizer" of a tokenizer.json, and its model's "ignore_merges". Null where no
+/// name says that.
 const PreTokenizer* match_pre_tokenizer(const nlohmann::json& words, const nlohmann::json& normalizer,
                                         bool ignore_merges);
 

@@ -77,12 +77,10 @@ bool is_tar(std::string_view start) {
 std::string_view unread_torch_form(std::span<const std::byte> start) {
   if (is_tar(chars(start)))
     return "a PyTorch file in the form from before version 0.1.10 (a tar archive), which is not read: load "
-           "it "
-           "with torch.load and save it again with torch.save";
+           "it with torch.load and save it again with torch.save";
   if (is_bare_pickle(chars(start)) && !looks_like_torch_stream(start))
     return "a Python pickle that torch.save did not write, which is not read, because a pickle may run any "
-           "code: "
-           "save the state dict with torch.save(model.state_dict(), ...)";
+           "code: save the state dict with torch.save(model.state_dict(), ...)";
   return "";
 }
 

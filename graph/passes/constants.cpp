@@ -109,8 +109,10 @@ Graph fold_parameters(Graph graph) {
   std::set<std::string> parameters;
   for (const Node& node : graph.nodes) {
     if (!is_linear_quantizer(node)) continue;
-    for (std::size_t i = 1; i < node.inputs.size(); ++i) parameters.insert(node.inputs[i]);
+    for (std::size_t i = 1; i < node.inputs.size(); ++i)
+      if (node.has_input(i) && !graph.constant(node.inputs[i])) parameters.insert(node.inputs[i]);
   }
+  if (parameters.empty()) return graph;
   return folded(std::move(graph),
                 [&](const std::string& value, ElementType) { return parameters.contains(value); });
 }

@@ -2,11 +2,11 @@
 //
 //   crumb_graph_facts constants|usual|exact|contradictions|shapes FILE.onnx
 //
-// prints one JSON object. `constants`: by the names of the graph's outputs, what ConstantValues finds; null where it
-// finds nothing, a text where it throws. `usual` and `exact`: by the names of all values, what is inferred of them by
-// the two sets of rules. `contradictions`: {"found": [[value, claim, what]]}. `shapes`: of the graph's outputs, what
-// resolve_shapes() finds: sizes, null for those that stay open, null where the rank does. Numbers are texts in hexadecimal, which
-// says inf, nan and the sign of zero.
+// prints one JSON object. `constants`: by the names of the graph's outputs, what ConstantValues finds; null
+// where it finds nothing, a text where it throws. `usual` and `exact`: by the names of all values, what is
+// inferred of them by the two sets of rules. `contradictions`: {"found": [[value, claim, what]]}. `shapes`:
+// of the graph's outputs, what resolve_shapes() finds: sizes, null for those that stay open, null where the
+// rank does. Numbers are texts in hexadecimal, which says inf, nan and the sign of zero.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
