@@ -44,13 +44,9 @@ template <class Function>
 MadeConstant combined(ElementType type, const ConstantValue& a, const ConstantValue& b, Function f) {
   if (!is_exact(a) || !is_exact(b)) return {};
   ConstantValue made = of_type(type);
-  const std::size_t rank = std::max(a.shape.size(), b.shape.size());
-  for (std::size_t i = 0; i < rank; ++i) {
-    const auto size = [&](const ConstantValue& v) {
-      return i + v.shape.size() < rank ? 1 : v.shape[i + v.shape.size() - rank];
-    };
-    made.shape.push_back(size(a) == 1 ? size(b) : size(a));
-  }
+  auto shape = broadcast_shape(a.shape, b.shape);
+  if (!shape) return {};
+  made.shape = std::move(*shape);
   auto of_a = StridedIndex::broadcast(made.shape, a.shape),
        of_b = StridedIndex::broadcast(made.shape, b.shape);
   const auto count = count_elements(made.shape);

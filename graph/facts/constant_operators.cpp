@@ -21,13 +21,6 @@ std::int64_t elements_behind(std::span<const std::int64_t> shape, std::size_t ax
   return count;
 }
 
-/// The axis that a number of ONNX's means; nothing where there is none.
-std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank) {
-  const auto axes = static_cast<std::int64_t>(rank);
-  if (axis < -axes || axis >= axes) return {};
-  return static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
-}
-
 void forget_levels(ConstantValue& value) {
   value.levels.clear();
   value.scale.clear();
@@ -74,8 +67,8 @@ bool drops_nothing(const Node& node, const ConstantInputs& in) {
   return in.size() < 3 || !in[2] || in[2]->values == std::vector<double>{0};
 }
 
-/// Whether an operator that chooses or joins elements is computed: for whole numbers, which sizes are made of,
-/// and for vectors. Larger tables of floats are weights, and their nodes stay.
+/// Whether an operator that chooses or joins elements is computed: for whole numbers, which sizes are made
+/// of, and for vectors. Larger tables of floats are weights, and their nodes stay.
 bool is_of_sizes(const ConstantValue& x) { return x.whole || x.shape.size() == 1; }
 
 /// A constant of x's type and of this shape, whose element i is x's element at(i).
@@ -218,15 +211,11 @@ MadeConstant filled(const Node& node, const ConstantValue& shape) {
 }
 
 MadeConstant expanded(const ConstantValue& x, const ConstantValue& shape) {
-  auto sizes = sizes_of(shape);
-  if (!sizes) return {};
-  if (sizes->size() < x.shape.size()) sizes->insert(sizes->begin(), x.shape.size() - sizes->size(), 1);
-  const std::size_t missing = sizes->size() - x.shape.size();
-  for (std::size_t i = 0; i < x.shape.size(); ++i)
-    if ((*sizes)[missing + i] == 1) (*sizes)[missing + i] = x.shape[i];
-  auto of_x = StridedIndex::broadcast(*sizes, x.shape);
+  const auto sizes = sizes_of(shape);
+  const auto whole = sizes ? broadcast_shape(x.shape, *sizes) : std::nullopt;
+  auto of_x = whole ? StridedIndex::broadcast(*whole, x.shape) : std::nullopt;
   if (!of_x) return {};
-  return chosen_from(x, *sizes, [&](std::int64_t i) {
+  return chosen_from(x, *whole, [&](std::int64_t i) {
     if (i > 0) of_x->next();
     return of_x->at();
   });
@@ -247,6 +236,24 @@ MadeConstant counted(const ConstantInputs& in) {
 }
 
 }  // namespace
+
+std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank) {
+  const auto axes = static_cast<std::int64_t>(rank);
+  if (axis < -axes || axis >= axes) return {};
+  return static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
+}
+
+std::optional<std::vector<std::int64_t>> broadcast_shape(std::span<const std::int64_t> a,
+                                                         std::span<const std::int64_t> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  std::vector<std::int64_t> made(a.begin(), a.end());
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    std::int64_t& size = made[a.size() - b.size() + i];
+    if (size != b[i] && size != 1 && b[i] != 1) return {};
+    if (size == 1) size = b[i];
+  }
+  return made;
+}
 
 bool is_wide(ElementType type) {
   return type == ElementType::kDouble || type == ElementType::kInt64 || type == ElementType::kInt32 ||

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/facts/constant_values.h"
@@ -28,6 +29,13 @@ MadeConstant known_shape(const Graph& graph, const Node& node);
 /// Returns a node's first output; nothing where the operator is not implemented here. Throws Error, which
 /// names the node, where the parameters of a quantizer do not fit.
 MadeConstant constant_made_by(const Graph& graph, const Node& node, const ConstantInputs& inputs);
+
+/// The axis that a number of ONNX's means, negative ones from behind; nothing where there is none.
+std::optional<std::size_t> axis_in(std::int64_t axis, std::size_t rank);
+
+/// The shape that both broadcast to; nothing where they do not.
+std::optional<std::vector<std::int64_t>> broadcast_shape(std::span<const std::int64_t> a,
+                                                         std::span<const std::int64_t> b);
 
 // In constant_arithmetic.cpp. Results have this type; nothing where it is unknown.
 MadeConstant cast_to(ElementType type, const ConstantValue& x);

@@ -44,12 +44,10 @@ QuantRounding rounding_of(const Node& node) {
 std::optional<std::vector<std::int64_t>> along_axis(const Node& node, const ConstantValue& x,
                                                     const ConstantValue& scale) {
   if (scale.values.size() == 1) return std::vector<std::int64_t>{};
-  const auto rank = static_cast<std::int64_t>(x.shape.size());
-  std::int64_t axis = node.int_or("axis", 1);
-  if (axis < 0) axis += rank;
-  if (scale.shape.size() != 1 || axis < 0 || axis >= rank) return {};
+  const auto axis = axis_in(node.int_or("axis", 1), x.shape.size());
+  if (scale.shape.size() != 1 || !axis) return {};
   std::vector<std::int64_t> shape(x.shape.size(), 1);
-  shape[static_cast<std::size_t>(axis)] = scale.shape[0];
+  shape[*axis] = scale.shape[0];
   return shape;
 }
 
