@@ -116,6 +116,12 @@ Error holds(const fs::path& output, const std::string& input) {
                      ", and would be replaced as a whole" + kNever);
 }
 
+/// Whether the file may lie in an input folder: no reader of a model's folder takes files of these kinds as
+/// parts of the model.
+bool may_lie_in_input(const fs::path& output) {
+  return output.extension() == ".crumb" || output.extension() == ".gguf";
+}
+
 /// Called with the mutex held.
 void check(const Books& own, const fs::path& path, const fs::path& output, bool as_folder) {
   const fs::path& named = output.empty() ? path : output;
@@ -131,6 +137,7 @@ void check(const Books& own, const fs::path& path, const fs::path& output, bool 
     if (const auto held = own.holders.find(*identity); held != own.holders.end())
       throw holds(named, held->second);
   }
+  if (!as_folder && may_lie_in_input(named)) return;
   for (const Identity& around : folders_around(path))
     if (const auto folder = own.folders.find(around); folder != own.folders.end())
       throw lies_in(named, folder->second);
@@ -155,6 +162,7 @@ void announce(const fs::path& output, const std::vector<fs::path>& beside, bool 
     own.replaced.emplace(*identity, output);
     if (as_folder) own.whole_replaced.emplace(*identity, output);
   }
+  if (!as_folder && may_lie_in_input(output)) return;
   for (const Identity& folder : folders_around(output)) own.around_outputs.emplace(folder, output);
 }
 

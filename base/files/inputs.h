@@ -41,13 +41,16 @@ void note_input(int fd, const std::filesystem::path& name);
 
 /// Notes a folder that is read as one (a model's, an adapter's). Throws usage Error where an announced output
 /// is this folder, holds it, or lies in it. Does nothing where there is no such folder.
+///
+/// Files .crumb and .gguf may lie in it: no reader of folders takes them as parts of a model, so that writing
+/// one changes nothing that is read.
 void note_input_folder(const std::filesystem::path& folder);
 
 /// Notes a file or folder that this run created.
 void note_made(int fd);
 
 /// Throws usage Error where the file that is to be created, replaced or removed is an input, or lies in an
-/// input folder. `output` is the path that a person named, where it differs ("is first written with").
+/// input folder and is neither .crumb nor .gguf. `output` is the path that a person named, where it differs ("is first written with").
 void refuse_input(const std::filesystem::path& path, const std::filesystem::path& output = {});
 
 /// The same for a folder that is to be replaced or removed with its contents; also where it holds an input.

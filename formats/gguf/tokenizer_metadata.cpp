@@ -98,9 +98,8 @@ class TokenizerMaker {
     const auto sink = [&](std::string_view path, std::string_view key, const TextJson& value) {
       if (path == "model.vocab") {
         if (value.is_array()) return;  // of a Unigram model, which is refused
-        if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= rows_)
-          throw CannotHold{"tokenizer.json: token " + quote_text(key) +
-                           " has no number below the embedding's " + std::to_string(rows_) + " rows"};
+        if (!value.is_number_unsigned()) throw CannotHold{no_row("token", key)};
+        if (value.get<std::uint64_t>() >= rows_) return void(without_row_.emplace(key));
         if (!ids_.emplace(key, value.get<std::uint32_t>()).second)
           throw CannotHold{"tokenizer.json: token " + quote_text(key) + " occurs twice"};
       } else {
@@ -114,6 +113,11 @@ class TokenizerMaker {
     const std::string type = text_in(member_of(root_, "model"), "type");
     if (type != "BPE" && !type.empty())
       throw CannotHold{"the tokenizer's model is " + quote_text(type) + "; to GGUF goes BPE"};
+  }
+
+  std::string no_row(const char* what, std::string_view token) const {
+    return "tokenizer.json: the " + std::string(what) + " " + quote_text(token) +
+           " has no number below the embedding's " + std::to_string(rows_) + " rows";
   }
 
   void take_merge(const TextJson& value) {
@@ -132,22 +136,31 @@ class TokenizerMaker {
     merges_.emplace_back(std::move(left), std::move(right));
   }
 
-  /// Every token at its number, unused ones in the gaps.
+  /// Every token at its number, unused ones in the gaps. Added tokens past the embedding's rows are left out:
+  /// no text can use them.
   void lay_tokens() {
     tokens_.resize(rows_);
     types_.assign(rows_, TokenType::kUnused);
     for (const auto& [token, id] : ids_) place(id, token, TokenType::kNormal);
+    std::vector<std::string> left_out;
     for (const TextJson& token : member_of(root_, "added_tokens")) {
       const TextJson& id = member_of(token, "id");
       const std::string content = text_in(token, "content");
-      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= rows_)
-        throw CannotHold{"tokenizer.json: the added token " + quote_text(content) +
-                         " has no number below the embedding's " + std::to_string(rows_) + " rows"};
+      if (!id.is_number_unsigned()) throw CannotHold{no_row("added token", content)};
+      if (id.get<std::uint64_t>() >= rows_) {
+        without_row_.erase(content);
+        left_out.push_back(content);
+        continue;
+      }
       const auto number = id.get<std::uint32_t>();
       place(number, content, flag_in(token, "special") ? TokenType::kControl : TokenType::kUserDefined);
       ids_.insert_or_assign(content, number);
       if (flag_in(token, "lstrip") || flag_in(token, "rstrip") || flag_in(token, "single_word")) ++trimming_;
     }
+    if (!without_row_.empty()) throw CannotHold{no_row("token", *without_row_.begin())};
+    if (!left_out.empty())
+      notes_.push_back("left out " + count_text(left_out.size(), "added token") + " that the embedding's " +
+                       std::to_string(rows_) + " rows do not reach, " + quote_text(left_out[0]) + " first");
     if (trimming_ > 0)
       notes_.push_back(count_text(trimming_, "added token") +
                        " may be trimmed or stand as whole words alone, which GGUF does not say");
@@ -333,7 +346,7 @@ class TokenizerMaker {
   /// All that end an answer, the tokenizer's own first.
   void put_ends(const std::optional<std::uint32_t>& own) {
     std::vector<std::uint32_t> ends;
-    if (own) ends.push_back(*own);
+    if (own && *own < rows_) ends.push_back(*own);
     for (const TextJson* file : {&std::as_const(generation_), &config_})
       for (const std::uint32_t id : numbers_in(*file, "eos_token_id"))
         if (id < rows_ && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
@@ -392,6 +405,7 @@ class TokenizerMaker {
   std::uint64_t rows_;
   std::vector<std::string>& notes_;
   std::map<std::string, std::uint32_t, std::less<>> ids_;
+  std::set<std::string> without_row_;  ///< the vocabulary's, not the added tokens'
   std::vector<std::pair<std::string, std::string>> merges_;
   std::vector<std::string> tokens_;
   std::vector<TokenType> types_;

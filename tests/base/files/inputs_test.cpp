@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/files/mapped_file.h"
+#include "base/files/new_folder.h"
 #include "base/files/output_file.h"
 #include "base/files/output_place.h"
 #include "base/files/write_text_file.h"
@@ -133,6 +134,32 @@ TEST_CASE("a file in an input folder is refused, and one beside a file that is r
                {"lies in the input", "alias"}));
   claim_output(dir.path() / "sub" / "out");
   CHECK(says(refusal_of([&] { note_input_folder(dir.path() / "sub"); }), {"lies in the input", "sub"}));
+}
+
+TEST_CASE("files that no reader of folders takes may lie in an input folder, unless they are inputs") {
+  const TempDir dir;
+  fs::create_directories(dir.path() / "model" / "sub");
+  make_file(dir.path() / "model" / "weights", "w");
+  make_file(dir.path() / "model" / "read.gguf", "g");
+  const InputWatch watch;
+  claim_output(dir.path() / "model" / "announced.crumb");
+  note_input_folder(dir.path() / "model");
+  (void)MappedFile::open(dir.path() / "model" / "read.gguf");
+  for (const char* name : {"new.crumb", "new.gguf", "sub/new.crumb"}) {
+    const fs::path path = dir.path() / "model" / name;
+    for (const char* text : {"first", "second"}) {
+      write_text_file(path, text);
+      CHECK(held(path) == text);
+    }
+  }
+  CHECK(says(refusal_of([&] { write_text_file(dir.path() / "model" / "read.gguf", "x"); }),
+             {"is one of the inputs"}));
+  CHECK(
+      says(refusal_of([&] { write_text_file(dir.path() / "model" / "crumb", "x"); }), {"lies in the input"}));
+  CHECK(says(refusal_of([&] { claim_new_folder(dir.path() / "model" / "folder.crumb"); }),
+             {"lies in the input"}));
+  CHECK(held(dir.path() / "model" / "weights") == "w");
+  CHECK(held(dir.path() / "model" / "read.gguf") == "g");
 }
 
 TEST_CASE("drawn reads and writes: inputs keep their bytes, whatever is refused") {

@@ -160,6 +160,26 @@ def edited(original, change):
     return tokenizers.Tokenizer.from_str(json.dumps(text))
 
 
+@pytest.mark.parametrize("special", [True, False])
+def test_added_tokens_past_the_rows_are_left_out(crumb, tmp_path, special):
+    """As llama.cpp's converter leaves them out; Gemma 3's text models have one, and it stands in their vocabulary, too."""
+    original = byte_level("gpt-2")
+    rows = original.get_vocab_size()
+    past = ["<image>", "<video>"]
+    original.add_tokens([tokenizers.AddedToken(token, special=special, normalized=False) for token in past])
+    folder = write_model(tmp_path / "model", original, {"eos_token": "<image>", "pad_token": "<video>"}, rows=rows)
+    text = json.loads((folder / "tokenizer.json").read_text())
+    text["model"]["vocab"]["<image>"] = original.token_to_id("<image>")
+    (folder / "tokenizer.json").write_text(json.dumps(text))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [rows, rows + 1]}))
+    done = crumb("export", folder, "-o", tmp_path / "m.gguf", "--to", "gguf")
+    assert f"left out 2 added tokens that the embedding's {rows} rows do not reach, '<image>' first" in done.stderr
+    fields = {key: field.contents() for key, field in gguf.GGUFReader(tmp_path / "m.gguf").fields.items()}
+    tokens = fields["tokenizer.ggml.tokens"]
+    assert len(tokens) == rows and not set(past) & set(tokens)
+    assert not [key for key in fields if key.endswith("token_id") and fields[key] >= rows]
+
+
 def test_what_gguf_cannot_say_is_refused(crumb, tmp_path):
     def refused(name, tokenizer, **options):
         folder = write_model(tmp_path / name, tokenizer, **options)
