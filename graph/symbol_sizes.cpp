@@ -54,7 +54,13 @@ bool SymbolSizes::is_sum(const std::string& symbol) {
   return symbol.find('+') != std::string::npos && terms_of(symbol).size() > 1;
 }
 
+void SymbolSizes::forget(const std::string& symbol) {
+  sizes_.erase(symbol);
+  forgotten_.insert(symbol);
+}
+
 bool SymbolSizes::set(const std::string& symbol, std::int64_t size) {
+  if (is_forgotten(symbol)) return true;
   if (!is_sum(symbol)) return sizes_.emplace(symbol, size).first->second == size;
   const std::vector<std::string> terms = terms_of(symbol);
   const std::vector<std::string> open = open_terms(symbol);
@@ -87,7 +93,7 @@ std::vector<std::string> SymbolSizes::open_terms(const std::string& symbol) cons
 void SymbolSizes::complete(const std::string& symbol) {
   const std::vector<std::string> terms = terms_of(symbol);
   for (const std::string& term : terms)
-    if (terms.size() == 1 || !number_of(term)) sizes_.emplace(term, 1);
+    if ((terms.size() == 1 || !number_of(term)) && !is_forgotten(term)) sizes_.emplace(term, 1);
 }
 
 std::optional<std::int64_t> SymbolSizes::find(const std::string& symbol) const {
@@ -103,6 +109,17 @@ std::optional<std::int64_t> SymbolSizes::find(const std::string& symbol) const {
   return sum;
 }
 
+std::set<std::string> symbols_of_several_sizes(const Shape& shape, std::span<const std::int64_t> sizes) {
+  std::map<std::string_view, std::int64_t> first;
+  std::set<std::string> several;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string& symbol = shape[i].symbol;
+    if (shape[i].known() || symbol.empty() || SymbolSizes::is_sum(symbol)) continue;
+    if (first.emplace(symbol, sizes[i]).first->second != sizes[i]) several.insert(symbol);
+  }
+  return several;
+}
+
 std::optional<std::size_t> misfit(const Shape& shape, std::span<const std::int64_t> sizes, bool are_sums,
                                   SymbolSizes& symbols) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -113,7 +130,9 @@ std::optional<std::size_t> misfit(const Shape& shape, std::span<const std::int64
     }
     if (dim.symbol.empty() || SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
     if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
-    if (!symbols.set(dim.symbol, sizes[i])) return i;
+    if (symbols.set(dim.symbol, sizes[i])) continue;
+    if (!symbols_of_several_sizes(shape, sizes).contains(dim.symbol)) return i;
+    symbols.forget(dim.symbol);
   }
   return std::nullopt;
 }

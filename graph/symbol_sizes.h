@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,16 +32,26 @@ class SymbolSizes {
   /// not fit 64 bits.
   std::optional<std::int64_t> find(const std::string& symbol) const;
 
+  /// From here on the symbol has no size, and fits any: it is a name that says nothing.
+  void forget(const std::string& symbol);
+  bool is_forgotten(const std::string& symbol) const { return forgotten_.contains(symbol); }
+
   static bool is_sum(const std::string& symbol);
 
  private:
   std::map<std::string, std::int64_t> sizes_;
+  std::set<std::string, std::less<>> forgotten_;
 };
+
+/// Returns the symbols, sums aside, that would have several sizes in one input. Some exporters (PaddlePaddle)
+/// give every open axis of an input the same name, which says nothing then. Precondition: as many sizes as
+/// the shape has.
+std::set<std::string> symbols_of_several_sizes(const Shape& shape, std::span<const std::int64_t> sizes);
 
 /// Returns the first dimension that does not fit the size of an input, if there is one. Checks numbers and
 /// single symbols, or, with `are_sums`, sums whose terms are known. Callers check all inputs without sums
-/// first, because other inputs may set the terms. A sum with unknown terms fits any size. Precondition: as
-/// many sizes as the shape has.
+/// first, because other inputs may set the terms. A sum with unknown terms fits any size, and so does a
+/// symbol of several sizes in one input, which is forgotten. Precondition: as many sizes as the shape has.
 std::optional<std::size_t> misfit(const Shape& shape, std::span<const std::int64_t> sizes, bool are_sums,
                                   SymbolSizes& symbols);
 

@@ -1,11 +1,15 @@
 #include "jobs/shape_notes.h"
 
+#include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "graph/onnx/shape_faults.h"
+#include "graph/symbol_sizes.h"
 
 namespace crumb::jobs {
 
@@ -20,6 +24,30 @@ std::string note_of_shapes(const graph::Graph& graph) {
 
 void note_shapes(const graph::Graph& graph, Notes& notes) {
   if (const std::string note = note_of_shapes(graph); !note.empty()) notes.say(note);
+}
+
+std::vector<std::string> notes_of_symbols(const graph::Graph& graph,
+                                          const std::map<std::string, std::vector<std::int64_t>>& sizes) {
+  std::vector<std::string> notes;
+  for (const auto& [name, given] : sizes) {
+    const std::optional<graph::Shape> stated = graph.shape_of(name);
+    if (!stated || stated->size() != given.size()) continue;
+    for (const std::string& symbol : graph::symbols_of_several_sizes(*stated, given))
+      notes.push_back(printable("the name " + symbol + " says nothing: input " + quote_text(name) + " is " +
+                                graph::text_of(*stated) + " in the file, and " + graph::text_of(given) +
+                                " here"));
+  }
+  return notes;
+}
+
+bool repeats_symbols(const graph::Graph& graph) {
+  return std::ranges::any_of(graph.inputs, [&](const std::string& name) {
+    const std::optional<graph::Shape> stated = graph.shape_of(name);
+    if (!stated) return false;
+    std::vector<std::int64_t> different(stated->size());
+    std::iota(different.begin(), different.end(), 1);
+    return !graph::symbols_of_several_sizes(*stated, different).empty();
+  });
 }
 
 std::string note_of_foreign_operators(const graph::Graph& graph) {

@@ -121,6 +121,7 @@ void cost_verb(const CostFlags& options) {
   const graph::Graph read = graph::lower_or_fold_quantized(models::read_graph(options.model));
   Notes notes;
   jobs::note_shapes(read, notes);
+  for (const std::string& note : jobs::notes_of_symbols(read, shapes)) notes.say(note);
   const GraphCost cost = analysis::cost_of(graph::bind_shapes(read, shapes));
   options.json ? print_cost_json(cost, options.sparse, notes) : print_cost(cost, options.sparse);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -190,6 +191,9 @@ Loaded load(const RunFlags& options) {
     jobs::note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);
     std::vector<Tensor> inputs = jobs::read_inputs(graph, options.inputs, "--input");
+    std::map<std::string, std::vector<std::int64_t>> sizes;
+    for (std::size_t i = 0; i < inputs.size(); ++i) sizes[graph.inputs[i]] = inputs[i].shape();
+    for (const std::string& note : jobs::notes_of_symbols(graph, sizes)) notes.say(note);
     std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
     return {graph::infer_shapes(std::move(graph)), std::move(inputs), std::move(simulation)};

@@ -75,6 +75,8 @@ class GivenSizes {
 
   void set(const Sum& sum) {
     if (symbols_.set(sum.symbol, sum.size)) return;
+    if (symbols_of_several_sizes(*sum.given.shape, *sum.given.sizes).contains(sum.symbol))
+      return symbols_.forget(sum.symbol);
     sum.given.refuse(", where " + quote_text(sum.symbol) + " is " +
                      std::to_string(*symbols_.find(sum.symbol)));
   }
@@ -153,10 +155,12 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
   for (const std::string& name : graph.inputs) {
     Value& value = graph.values[name];
     if (!value.shape) throw Error("the rank of input " + quote_text(name) + " is not known: give its shape");
-    for (Dim& dim : *value.shape) {
+    const auto own = given.find(name);
+    for (std::size_t i = 0; i < value.shape->size(); ++i) {
+      Dim& dim = (*value.shape)[i];
       if (dim.known()) continue;
-      if (dim.symbol.empty()) {
-        dim = 1;
+      if (dim.symbol.empty() || symbols.is_forgotten(dim.symbol)) {
+        dim = own == given.end() ? 1 : own->second[i];
       } else {
         symbols.complete(dim.symbol);
       }
@@ -166,7 +170,10 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
     if (!value.shape) continue;
     for (Dim& dim : *value.shape) {
       if (dim.known() || dim.symbol.empty()) continue;
-      if (const std::optional<std::int64_t> size = symbols.find(dim.symbol)) dim = *size;
+      if (symbols.is_forgotten(dim.symbol))
+        dim = Dim();
+      else if (const std::optional<std::int64_t> size = symbols.find(dim.symbol))
+        dim = *size;
     }
   }
   return resolve_shapes(std::move(graph));

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/files/text.h"
 #include "formats/checkpoint/decoder_config.h"
+#include "jobs/shape_notes.h"
 #include "models/encoder_inputs.h"
 #include "models/weight_source.h"
 #include "runtime/sentences/sentence_tokenizer.h"
@@ -31,6 +33,7 @@ CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std
   if (std::ranges::none_of(data, names_text)) {
     if (tokens > 0) throw usage_error(observer.spelled("tokens") + " is for a text as " + field);
     arrays_.emplace(prepared, data, field, "calibration data");
+    note_symbols(graph, observer);
     return;
   }
   if (const auto other = std::ranges::find_if_not(data, names_text); other != data.end())
@@ -49,6 +52,14 @@ CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std
   }
   const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
   text_.emplace(prepared, text::TextTokenizer::load(read), read, data, tokens, shape.max_positions, observer);
+}
+
+void CalibrationSamples::note_symbols(const graph::Graph& graph, Observer& observer) const {
+  if (!repeats_symbols(graph)) return;
+  const std::vector<graph::Tensor> first = arrays_->inputs(0);
+  std::map<std::string, std::vector<std::int64_t>> sizes;
+  for (std::size_t i = 0; i < first.size(); ++i) sizes[graph.inputs[i]] = first[i].shape();
+  for (const std::string& note : notes_of_symbols(graph, sizes)) observer.note(note);
 }
 
 graph::Batches CalibrationSamples::batches() const {

@@ -29,6 +29,9 @@ class CalibrationSamples {
   bool is_text() const { return text_.has_value(); }  ///< a decoder's
 
  private:
+  /// Notes names of open dimensions for which the first file has several sizes.
+  void note_symbols(const graph::Graph& graph, Observer& observer) const;
+
   std::optional<CalibrationData> arrays_;
   std::optional<CalibrationText> text_;
   std::optional<CalibrationLines> lines_;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,28 @@ TEST_CASE("what little there is comes from behind: one token behind none") {
   SymbolSizes most;
   CHECK(most.set("a", std::numeric_limits<std::int64_t>::max()));
   CHECK_THROWS_WITH_AS((void)most.find("a + 1"), doctest::Contains("beyond 64 bits"), Error);
+}
+
+TEST_CASE("a name of several sizes in one input says nothing from there on") {
+  const Shape one{Dim("n"), Dim(3), Dim("n"), Dim("n + 1")}, other{Dim("n"), Dim("m")};
+  CHECK(symbols_of_several_sizes(one, std::vector<std::int64_t>{2, 3, 2, 4}).empty());
+  CHECK(symbols_of_several_sizes(one, std::vector<std::int64_t>{2, 3, 4, 4}) == std::set<std::string>{"n"});
+  for (const bool other_first : {false, true}) {
+    SymbolSizes sizes;
+    if (other_first) CHECK_FALSE(misfit(other, std::vector<std::int64_t>{7, 5}, false, sizes).has_value());
+    CHECK_FALSE(misfit(one, std::vector<std::int64_t>{2, 3, 4, 9}, false, sizes).has_value());
+    CHECK_FALSE(misfit(one, std::vector<std::int64_t>{2, 3, 4, 9}, true, sizes).has_value());
+    CHECK_FALSE(sizes.find("n").has_value());
+    CHECK_FALSE(sizes.find("n + 1").has_value());
+    sizes.complete("n");
+    CHECK_FALSE(sizes.find("n").has_value());
+    CHECK_FALSE(misfit(other, std::vector<std::int64_t>{8, 5}, false, sizes).has_value());
+    CHECK(misfit(other, std::vector<std::int64_t>{8, 6}, false, sizes) == 1);
+  }
+  SymbolSizes strict;
+  CHECK_FALSE(misfit(other, std::vector<std::int64_t>{7, 5}, false, strict).has_value());
+  CHECK(misfit(one, std::vector<std::int64_t>{2, 3, 2, 3}, false, strict) == 0);
+  CHECK(misfit(one, std::vector<std::int64_t>{7, 4, 7, 8}, false, strict) == 1);
 }
 
 TEST_CASE("other symbols are names") {
