@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -22,7 +21,6 @@
 #include "models/configured_network.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
-#include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "training/run_folder.h"
 
@@ -66,10 +64,7 @@ void claim_merged(const MergeRequest& request, const Observer& observer) {
 class Merging {
  public:
   Merging(const MergeRequest& request, Observer& observer)
-      : request_(request),
-        observer_(observer),
-        source_(TensorSource::open(request.input)),
-        weights_(models::weights_of(source_)) {}
+      : request_(request), observer_(observer), source_(TensorSource::open(request.input)) {}
 
   MergeReport into_floats() const {
     const std::vector<Adapter> adapters = all_adapters();
@@ -137,8 +132,6 @@ class Merging {
   }
 
  private:
-  std::optional<std::string> file(std::string_view path) const { return weights_->file(path); }
-
   /// Returns the adapters in the file, then those that the request gives.
   std::vector<Adapter> all_adapters() const {
     std::vector<Adapter> adapters;
@@ -147,8 +140,7 @@ class Merging {
       for (const std::string& name : graph::adapter_names(graph))
         adapters.push_back(graph::adapter_of(graph, name));
     }
-    for (Adapter& adapter :
-         read_adapters(request_.adapters, [this](std::string_view path) { return file(path); }))
+    for (Adapter& adapter : read_adapters(request_.adapters, source_, observer_))
       adapters.push_back(std::move(adapter));
     if (adapters.empty())
       throw usage_error(quote_text(request_.input) + " has no adapter; give " +
@@ -157,8 +149,7 @@ class Merging {
   }
 
   Graph adapted() const {
-    return with_adapters(models::open_graph(request_.input), request_.adapters,
-                         [this](std::string_view path) { return file(path); });
+    return with_adapters(models::open_graph(request_.input), request_.adapters, source_, observer_);
   }
 
   /// Returns the files that are stored next to the codes.
@@ -186,7 +177,6 @@ class Merging {
   const MergeRequest& request_;
   Observer& observer_;
   const TensorSource source_;
-  const std::unique_ptr<models::WeightSource> weights_;
 };
 
 }  // namespace

@@ -127,19 +127,9 @@ std::span<const std::byte> behind_identity(std::span<const std::byte> bytes,
 NetworkIdentity identity_of(const std::string& path, const jobs::ModelOptions& model_options,
                             runtime::Promise promise, int threads) {
   const TensorSource source = TensorSource::open(path);
-  const auto read = [&](std::string_view file) -> std::optional<std::string> {
-    if (const CrumbFile* packed = source.crumb()) {
-      const PackedFile* entry = packed->find_file(file);
-      if (!entry) return std::nullopt;
-      const BlobBytes loaded = packed->load(entry->blob, std::string(file)).take(quote_text(path));
-      return std::string(reinterpret_cast<const char*>(loaded.bytes().data()), loaded.bytes().size());
-    }
-    const ModelFile* entry = source.checkpoint()->find_file(file);
-    if (!entry) return std::nullopt;
-    return std::string(reinterpret_cast<const char*>(entry->bytes.data()), entry->bytes.size());
-  };
   std::string adapters;
-  for (const Adapter& adapter : jobs::read_adapters(model_options.adapters, read))
+  jobs::Observer silent;  // opening the model says what is to be said of adapters
+  for (const Adapter& adapter : jobs::read_adapters(model_options.adapters, source, silent))
     adapters += (adapters.empty() ? "" : ", ") + hex(checksum_of(adapter));
   const bool has_own = has_adapters(source);
   return {{{"weights", hex(checksum_of_weights(source, threads))},

@@ -41,6 +41,23 @@ std::optional<PeftName> parse_name(std::string_view name) {
   return name.empty() ? std::nullopt : std::optional(PeftName{std::string(name), is_up});
 }
 
+/// Returns the name of the base's tensor of which the tensor is a copy; nothing where it is none.
+std::optional<std::string> base_tensor_of(std::string_view name) {
+  constexpr std::array<std::string_view, 3> kWrappers = {".base_layer", ".modules_to_save.default",
+                                                         ".modules_to_save"};
+  if (!name.starts_with(kPrefix) || name.find(".lora_") != std::string_view::npos ||
+      name.find(".trainable_tokens") != std::string_view::npos)
+    return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return std::nullopt;
+  std::string_view module = name.substr(0, dot);
+  const std::string_view member = name.substr(dot);
+  for (const std::string_view wrapper : kWrappers)
+    if (module.ends_with(wrapper)) module.remove_suffix(wrapper.size());
+  return std::string(module) + std::string(member);
+}
+
 /// What a tensor is that is none of an update's matrices.
 std::string_view other_tensor(std::string_view name) {
   struct Part {
@@ -64,18 +81,35 @@ std::string_view other_tensor(std::string_view name) {
   return "none that Crumb knows";
 }
 
-Result<std::map<std::string, StoredPair>> list_pairs(std::span<const std::byte> file) {
+Failure not_plain(const SafetensorsTensor& tensor) {
+  return {"tensor " + quote_text(tensor.name) + " is " + std::string(other_tensor(tensor.name)) +
+          ", expected only base_model.model.MODULE.lora_A.weight and .lora_B.weight"};
+}
+
+/// Lists the matrices, and checks what is a copy of the base's tensors.
+Result<std::map<std::string, StoredPair>> list_pairs(std::span<const std::byte> file,
+                                                     const CheckCopy& check) {
   const Result<SafetensorsHeader> header = parse_safetensors(file);
   if (!header.ok()) return header.failure();
   std::map<std::string, StoredPair> pairs;
   for (const SafetensorsTensor& tensor : header.value().tensors) {
     const std::optional<PeftName> name = parse_name(tensor.name);
-    if (!name)
-      return Failure{"tensor " + quote_text(tensor.name) + " is " + std::string(other_tensor(tensor.name)) +
-                     ", expected only base_model.model.MODULE.lora_A.weight and .lora_B.weight"};
+    const std::optional<std::string> base_tensor =
+        name || !check ? std::nullopt : base_tensor_of(tensor.name);
+    if (!name && !base_tensor) return not_plain(tensor);
     if (!is_adapter_type(tensor.dtype))
       return Failure{"tensor " + quote_text(tensor.name) + " is " + std::string(dtype_name(tensor.dtype)) +
                      ", expected F32, F16 or BF16"};
+    const std::span<const std::byte> bytes = file.subspan(tensor.offset, tensor.bytes);
+    if (!name) {
+      const Status same = check({.stored_as = tensor.name,
+                                 .tensor = *base_tensor,
+                                 .shape = tensor.shape,
+                                 .dtype = tensor.dtype,
+                                 .bytes = bytes});
+      if (!same.ok()) return Failure{"tensor " + quote_text(tensor.name) + " " + same.failure().message};
+      continue;
+    }
     StoredPair& pair = pairs[name->module];
     StoredMatrix& matrix = name->is_up ? pair.up : pair.down;
     if (!matrix.tensor.empty())
@@ -83,7 +117,7 @@ Result<std::map<std::string, StoredPair>> list_pairs(std::span<const std::byte> 
     matrix.tensor = tensor.name;
     matrix.shape = tensor.shape;
     matrix.dtype = tensor.dtype;
-    matrix.bytes = file.subspan(tensor.offset, tensor.bytes);
+    matrix.bytes = bytes;
   }
   if (pairs.empty()) return Failure{"it holds no tensors, expected the matrices of low-rank updates"};
   return pairs;
@@ -112,10 +146,11 @@ Failure in_tensors(const Failure& failure) { return {std::string(kPeftTensors) +
 
 }  // namespace
 
-Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> tensors) {
-  const Result<PeftConfig> said = parse_peft_config(config);
+Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> tensors,
+                           const CheckCopy& check) {
+  const Result<PeftConfig> said = parse_peft_config(config, check != nullptr);
   if (!said.ok()) return said.failure();
-  const Result<std::map<std::string, StoredPair>> pairs = list_pairs(tensors);
+  const Result<std::map<std::string, StoredPair>> pairs = list_pairs(tensors, check);
   if (!pairs.ok()) return in_tensors(pairs.failure());
   Result<std::vector<LowRankUpdate>> updates = join_pairs(pairs.value(), kDownEnd, kUpEnd);
   if (!updates.ok()) return in_tensors(updates.failure());
@@ -124,7 +159,7 @@ Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> t
   return Adapter{said.value().base_model, std::move(updates.value())};
 }
 
-Adapter read_peft(const fs::path& folder) {
+Adapter read_peft(const fs::path& folder, const CheckCopy& check) {
   const std::string subject = quote_text(folder.native());
   std::error_code ignored;
   if (!fs::exists(folder / kPeftConfig, ignored))
@@ -137,7 +172,7 @@ Adapter read_peft(const fs::path& folder) {
                      ? " but an adapter_model.bin, which is not read: load it with PEFT and save it again"
                      : ", expected a folder that PEFT wrote"));
   const MappedFile tensors = MappedFile::open(folder / kPeftTensors).take();
-  return parse_peft(config, tensors.bytes()).take(subject);
+  return parse_peft(config, tensors.bytes(), check).take(subject);
 }
 
 }  // namespace crumb

@@ -10,10 +10,15 @@
 // expression, matches the whole name or all that follows one of its dots; else by the key that is the name
 // itself.
 //
+// In addition, PEFT stores whole tensors of the base: the head or the embeddings that an adapter's target is
+// (base_model.model.MODULE.base_layer.weight), modules_to_save (base_model.model.MODULE.weight, from older
+// versions MODULE.modules_to_save.default.weight), biases. They say nothing new if training left them as they
+// were; whoever knows the base checks that (CheckCopy).
+//
 // Refused by name: everything that computes something else than W x + scale up (down x) (DoRA, QA-LoRA,
 // activated LoRA, ...), initializations that change the base's weights, matrices that are transposed in the
-// base, biases, modules that are saved whole, embeddings. target_modules and similar fields are ignored:
-// modules that have tensors are adapted.
+// base, tensors that are none of the above. target_modules and similar fields are ignored: modules that have
+// tensors are adapted.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +28,7 @@
 
 #include "base/error.h"
 #include "formats/adapters/adapter.h"
+#include "formats/adapters/base_copy.h"
 #include "formats/dtype.h"
 
 namespace crumb {
@@ -30,11 +36,13 @@ namespace crumb {
 inline constexpr const char* kPeftConfig = "adapter_config.json";
 inline constexpr const char* kPeftTensors = "adapter_model.safetensors";
 
-/// From the bytes of the two files. A Failure begins with the file's name.
-Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> tensors);
+/// From the bytes of the two files. Copies of the base's tensors are refused by name without `check`. A
+/// Failure begins with the file's name.
+Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> tensors,
+                           const CheckCopy& check = {});
 
 /// Throws Error, which names the path.
-Adapter read_peft(const std::filesystem::path& folder);
+Adapter read_peft(const std::filesystem::path& folder, const CheckCopy& check = {});
 
 struct PeftOptions {
   DType dtype = DType::kF32;    ///< F32, F16 or BF16, to which the matrices are rounded

@@ -27,7 +27,7 @@ struct RefusedField {
   std::string_view meaning;
 };
 
-constexpr std::array<RefusedField, 15> kRefused = {{
+constexpr std::array<RefusedField, 14> kRefused = {{
     {"use_dora", "DoRA: columns are brought to a length of their own"},
     {"use_qalora", "QA-LoRA: inputs are averaged in groups before the first matrix"},
     {"alora_invocation_tokens", "activated LoRA: the update counts only behind some tokens"},
@@ -39,11 +39,12 @@ constexpr std::array<RefusedField, 15> kRefused = {{
     {"velora_config", "VeLoRA: what only its training needs is saved along"},
     {"lora_bias", "the second matrix has a bias"},
     {"fan_in_fan_out", "matrices lie transposed in the base, as those of GPT-2's Conv1D"},
-    {"modules_to_save", "modules are saved whole"},
     {"trainable_token_indices", "rows of embeddings are replaced"},
     {"layer_replication", "the base's layers are used several times"},
     {"target_parameters", "parameters that are no linear layer's are updated"},
 }};
+
+constexpr const char* kSavedModules = "modules_to_save";
 
 /// Those that are read here, and those that say nothing about what is computed.
 constexpr std::array<std::string_view, 28> kKnown = {"alpha_pattern",
@@ -93,9 +94,18 @@ bool is_set(const json& value) {
          !(value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
+/// What is saved in addition to the matrices; the tensors say whether it was trained.
+void check_copies(const JsonFile& file) {
+  if (file.root().contains(kSavedModules) && is_set(file.root().at(kSavedModules)))
+    throw file.error("\"" + std::string(kSavedModules) + "\" is " + shown(file.root().at(kSavedModules)) +
+                     " (modules are saved whole), expected an adapter of plain low-rank updates");
+  if (const std::string bias = file.string("bias").value_or("none"); bias != "none")
+    throw file.error("\"bias\" is " + quote_text(bias) + " (biases are trained, too), expected 'none'");
+}
+
 void check_fields(const JsonFile& file) {
   for (const auto& item : file.root().items()) {
-    if (!is_set(item.value())) continue;
+    if (!is_set(item.value()) || item.key() == kSavedModules) continue;
     const std::string found = "\"" + printable(item.key()) + "\" is " + shown(item.value());
     const auto refused = std::ranges::find(kRefused, item.key(), &RefusedField::name);
     if (refused != kRefused.end())
@@ -147,15 +157,14 @@ void read_patterns(const JsonFile& file, std::string_view text, PeftConfig& conf
   (void)parse_bounded_json_members(std::as_bytes(std::span(text)), {}, kPaths, take).take(file.name());
 }
 
-PeftConfig read_config(const JsonFile& file, std::string_view text) {
+PeftConfig read_config(const JsonFile& file, std::string_view text, bool with_copies) {
   const std::string type = file.string("peft_type").value_or("");
   if (type != "LORA")
     throw file.error(file.has("peft_type") ? "\"peft_type\" is " + quote_text(type) + ", expected 'LORA'"
                                            : "\"peft_type\" is missing, expected \"LORA\"");
   check_fields(file);
   check_initialization(file);
-  if (const std::string bias = file.string("bias").value_or("none"); bias != "none")
-    throw file.error("\"bias\" is " + quote_text(bias) + " (biases are trained, too), expected 'none'");
+  if (!with_copies) check_copies(file);
   PeftConfig config;
   config.base_model = file.string("base_model_name_or_path").value_or("");
   config.rank = number_of(file, "r", config.rank);
@@ -196,9 +205,9 @@ std::vector<double> PeftPatterns::find(std::span<const std::string> modules, dou
   return numbers;
 }
 
-Result<PeftConfig> parse_peft_config(std::string_view text) {
+Result<PeftConfig> parse_peft_config(std::string_view text, bool with_copies) {
   try {
-    return read_config(JsonFile(kPeftConfig, text), text);
+    return read_config(JsonFile(kPeftConfig, text), text, with_copies);
   } catch (const Error& error) {
     return Failure{error.what()};
   }

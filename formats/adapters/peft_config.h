@@ -36,7 +36,8 @@ struct PeftConfig {
 };
 
 /// A Failure says which field has which value, and what is expected: for anything but plain LoRA, and for
-/// unknown fields that are set.
-Result<PeftConfig> parse_peft_config(std::string_view text);
+/// unknown fields that are set. `with_copies`: also modules that are saved whole and biases, whose tensors
+/// have to be checked.
+Result<PeftConfig> parse_peft_config(std::string_view text, bool with_copies = false);
 
 }  // namespace crumb

@@ -26,10 +26,10 @@ Error no_adapter(const fs::path& path, const std::string& found) {
 
 }  // namespace
 
-Adapter read_adapter(const fs::path& path, std::size_t head_size) {
+Adapter read_adapter(const fs::path& path, std::size_t head_size, const CheckCopy& check) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    if (fs::exists(path / kPeftConfig, ignored)) return read_peft(path);
+    if (fs::exists(path / kPeftConfig, ignored)) return read_peft(path, check);
     throw no_adapter(path, fs::exists(path / "config.json", ignored)
                                ? "a model's folder"
                                : "a folder without " + std::string(kPeftConfig));

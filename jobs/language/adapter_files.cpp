@@ -11,6 +11,8 @@
 #include "formats/checkpoint/decoder_config.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "jobs/language/base_copies.h"
+#include "models/weight_source.h"
 
 namespace crumb::jobs {
 namespace {
@@ -18,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Returns the size of the model's heads, or 0.
-std::size_t head_size(const text::ReadFile& read) {
-  const std::optional<std::string> config = read("config.json");
+std::size_t head_size(const TensorSource& base) {
+  const std::optional<std::string> config = models::weights_of(base)->file("config.json");
   if (!config) return 0;
   try {
     return DecoderConfig::parse(JsonFile("config.json", *config)).head_size;
@@ -44,16 +46,18 @@ std::string name_for(const std::string& path, const graph::Graph& graph) {
 
 }  // namespace
 
-std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const text::ReadFile& read) {
+std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const TensorSource& base,
+                                   Observer& observer) {
   std::vector<Adapter> adapters;
-  for (const std::string& path : paths) adapters.push_back(read_adapter(path, head_size(read)));
+  for (const std::string& path : paths)
+    adapters.push_back(read_adapter(path, head_size(base), check_with_base(base, observer)));
   return adapters;
 }
 
 graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& paths,
-                           const text::ReadFile& read) {
+                           const TensorSource& base, Observer& observer) {
   for (const std::string& path : paths) {
-    const Adapter adapter = read_adapters({path}, read)[0];
+    const Adapter adapter = read_adapters({path}, base, observer)[0];
     try {
       const std::string name = name_for(path, graph);
       graph = graph::add_adapter(std::move(graph), adapter, name);

@@ -29,12 +29,13 @@ graph::Graph graph_of(const std::string& path, const ModelOptions& model_options
 }  // namespace
 
 runtime::LanguageModel open_language_model(const std::string& path, const ModelOptions& model_options,
-                                           const Observer& observer) {
+                                           Observer& observer) {
   const auto files = models::open_weights(path);
   const auto read = [&](std::string_view file) { return files->file(file); };
   graph::Graph graph = graph_of(path, model_options, observer);
-  return runtime::LanguageModel::load(
-      for_runtime(with_adapters(std::move(graph), model_options.adapters, read)), read, files->describe());
+  if (!model_options.adapters.empty())
+    graph = with_adapters(std::move(graph), model_options.adapters, TensorSource::open(path), observer);
+  return runtime::LanguageModel::load(for_runtime(std::move(graph)), read, files->describe());
 }
 
 }  // namespace crumb::jobs

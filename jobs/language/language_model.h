@@ -12,6 +12,6 @@ namespace crumb::jobs {
 /// A Hugging Face folder, a GGUF file or a packed file of a decoder. Throws Error, which names it, or the
 /// wish.
 runtime::LanguageModel open_language_model(const std::string& path, const ModelOptions& model_options,
-                                           const Observer& observer);
+                                           Observer& observer);
 
 }  // namespace crumb::jobs

@@ -10,7 +10,7 @@ namespace {
 
 using Scored = std::unique_ptr<ScoredModel>;
 
-std::vector<Scored> open_models(const ScoreRequest& request, const Observer& observer) {
+std::vector<Scored> open_models(const ScoreRequest& request, Observer& observer) {
   if (request.models.empty()) throw usage_error("there is no model to score");
   const runtime::DecodingOptions how{
       .threads = request.threads,

@@ -36,7 +36,7 @@ class DecodingLogits final : public eval::LogitsSource {
 /// A model and one of its sequences.
 struct ScoredModel {
   ScoredModel(const std::string& path, const ModelOptions& model_options, const runtime::DecodingOptions& how,
-              const Observer& observer, bool strict = false)
+              Observer& observer, bool strict = false)
       : name(path),
         model(open_language_model(path, model_options, observer)),
         watch(strict),

@@ -32,7 +32,8 @@ TEST_CASE("decoding: what fails or is interrupted leaves tokens, keys and values
   const crumb::testing::Calls calls;
   std::mt19937_64 random(5);
   for (std::size_t kind = 0; kind < kKindsOfModels; ++kind) {
-    const LanguageModel model = jobs::open_language_model(calls.path(kind), {}, jobs::Observer());
+    jobs::Observer silent;
+    const LanguageModel model = jobs::open_language_model(calls.path(kind), {}, silent);
     int failed = 0, done = 0;
     for (int round = 0; round < 400; ++round) {
       Decoding decoding(model, {.threads = 1});
@@ -79,7 +80,8 @@ TEST_CASE(
   const crumb::testing::Calls calls;
   std::mt19937_64 random(6);
   for (std::size_t kind = 0; kind < kKindsOfModels; ++kind) {
-    const LanguageModel model = jobs::open_language_model(calls.path(kind), {}, jobs::Observer());
+    jobs::Observer silent;
+    const LanguageModel model = jobs::open_language_model(calls.path(kind), {}, silent);
     for (std::size_t context = 1; context <= 24; ++context) {
       for (std::size_t size = 1; size <= context + 1; size += 1 + random() % 4) {
         Decoding decoding(model, {.threads = 1, .context = context});

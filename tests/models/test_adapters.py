@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 peft = pytest.importorskip("peft")
+safetensors_torch = pytest.importorskip("safetensors.torch")
 tiny = pytest.importorskip("tiny_decoders")
 LENGTH = 24
 
@@ -35,6 +36,14 @@ def random_adapter(model, folder, seed=0, **how):
                 parameter.normal_(0, 0.15)
     adapted.save_pretrained(folder)
     return folder
+
+
+def rewrite(folder, change):
+    """The adapter's tensors, changed."""
+    path = folder / "adapter_model.safetensors"
+    tensors = safetensors_torch.load_file(path)
+    change(tensors)
+    safetensors_torch.save_file(tensors, path, {"format": "pt"})
 
 
 def oracle(model, text, adapters=()):
@@ -272,3 +281,73 @@ def test_what_does_not_fit_is_named(crumb, made, tmp_path):
     (tmp_path / "broken/adapter_model.safetensors").write_bytes(b"\0" * 20)
     assert "broken" in refused("merge", model, "--adapter", tmp_path / "broken", "-o", tmp_path / "none")
     assert "--weights is for -o FILE.crumb" in refused("merge", model, "--adapter", adapter, "--weights", "int8", "-o", tmp_path / "none", status=2)
+
+
+HEAD = "base_model.model.lm_head"
+
+
+def as_bfloat16(tensors):
+    for name in tensors:
+        if "lora_" not in name:
+            tensors[name] = tensors[name].bfloat16()
+
+
+def as_older_peft(tensors):
+    for name in [name for name in tensors if "lora_" not in name]:
+        module, member = name.rsplit(".", 1)
+        tensors[f"{module}.modules_to_save.default.{member}"] = tensors.pop(name)
+
+
+COPIES = {
+    "the head is adapted": ({"target_modules": ["q_proj", "lm_head"]}, None),
+    "the same in bfloat16": ({"target_modules": ["q_proj", "lm_head"]}, as_bfloat16),
+    "modules that were not trained": ({"modules_to_save": ["lm_head", "embed_tokens", "input_layernorm"]}, None),
+    "under the names of older versions": ({"modules_to_save": ["lm_head"]}, as_older_peft),
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_what_repeats_the_base_changes_nothing(crumb, made, measured, tmp_path, case):
+    how, change = COPIES[case]
+    model, text = made / "model", made / "valid.txt"
+    adapter = random_adapter(model, tmp_path / "lora", **how)
+    wanted = oracle(model, text, [adapter])
+    copies = [name for name in safetensors_torch.load_file(adapter / "adapter_model.safetensors") if "lora_" not in name]
+    assert copies
+    if change:
+        rewrite(adapter, change)
+    assert measured(model, "--adapter", adapter) == pytest.approx(wanted, rel=1e-4)
+    crumb("merge", model, "--adapter", adapter, "-o", tmp_path / "merged")
+    assert oracle(tmp_path / "merged", text) == pytest.approx(wanted, rel=1e-4)
+    # Codes are not the copy's numbers: they stay, and the note says how far the two are apart.
+    crumb("quantize", model, "-o", tmp_path / "m.crumb", "--weights", "int4:group=16")
+    done = crumb("perplexity", tmp_path / "m.crumb", "--adapter", adapter, "--text", text, "--context", LENGTH)
+    assert "the adapter holds 'lm_head.weight' whole; the base's own, in int4:group=16, stays in use" in done.stderr
+
+
+def test_what_differs_from_the_base_is_refused(crumb, made, tmp_path):
+    model = made / "model"
+    adapter = random_adapter(model, tmp_path / "lora", target_modules=["q_proj", "lm_head"])
+    stored = f"{HEAD}.base_layer.weight"
+
+    def refused(change, base=model):
+        shutil.rmtree(tmp_path / "changed", ignore_errors=True)
+        shutil.copytree(adapter, tmp_path / "changed")
+        rewrite(tmp_path / "changed", change)
+        done = crumb("merge", base, "--adapter", tmp_path / "changed", "-o", tmp_path / "out", status=1)
+        assert not (tmp_path / "out").exists()
+        return done.stderr
+
+    def one_number(tensors):
+        tensors[stored][1, 2] = torch.nextafter(tensors[stored][1, 2], torch.tensor(9.0))
+
+    def not_a_number(tensors):
+        tensors[stored][0, 0] = float("nan")
+
+    for change in (one_number, not_a_number):
+        assert f"'{stored}' is saved whole and differs from the base's 'lm_head.weight' in 1 number, by " in refused(change)
+    assert "is saved whole with the shape [3, 4], and the base's" in refused(lambda tensors: tensors.update({stored: torch.zeros(3, 4)}))
+    other = "base_model.model.x.weight"
+    assert "has no tensor 'x.weight' with which to compare it" in refused(lambda tensors: tensors.update({other: torch.zeros(3, 4)}))
+    crumb("quantize", model, "-o", tmp_path / "m.crumb", "--weights", "int4:group=16")
+    assert "with the shape [3, 4]" in refused(lambda tensors: tensors.update({stored: torch.zeros(3, 4)}), tmp_path / "m.crumb")
