@@ -6,9 +6,11 @@
 #include <string_view>
 
 #include "export/qcdq/minifloats.h"
+#include "export/qcdq/moved_codes.h"
 #include "export/qcdq/qcdq_reader.h"
 #include "graph/edit.h"
 #include "graph/facts/bind_shapes.h"
+#include "graph/onnx/integer_operators.h"
 #include "graph/passes/passes.h"
 
 namespace crumb::exporting {
@@ -79,7 +81,10 @@ bool is_quantize(const Node& node) { return node.op == "QuantizeLinear" && is_of
 bool is_dequantize(const Node& node) { return node.op == "DequantizeLinear" && is_of_runtime(node); }
 
 Graph from_qcdq(Graph graph, QcdqReport* report) {
-  graph = graph::resolve_shapes(graph::fold_parameters(graph::plain_constants(std::move(graph))));
+  graph = graph::plain_constants(std::move(graph));
+  graph = graph::dequantize_operators(std::move(graph), [](const Node&) { return true; });
+  graph = dequantize_before_moves(graph::fold_parameters(std::move(graph)));
+  graph = graph::resolve_shapes(std::move(graph));
   QcdqReport own;
   QcdqReport& said = report ? *report : own;
   said = {};

@@ -16,10 +16,12 @@ namespace crumb::exporting {
 /// The graph with Quant, BipolarQuant and FloatQuant (domain kQonnxDomain, every attribute written, width and
 /// single zero point of no axes, scales of full rank) in place of these; sorted, shapes inferred. Constants
 /// become (code - zero point) * scale in float32, rounding ROUND; that this gives every code again is
-/// checked. `report->ties`: quantizers of activations with a zero point.
+/// checked. `report->ties`: quantizers of activations with a zero point. Operators on integers
+/// (graph/onnx/integer_operators.h) become DequantizeLinear, a float operator and QuantizeLinear first, and
+/// what moves codes moves values.
 ///
 /// Throws one Error that names every node that has no such form, and why: ranges that no width says ([-3,
-/// 10]), scales that differ, integers computed by other nodes (QLinearConv, DynamicQuantizeLinear,
+/// 10]), scales that differ, integers computed by other nodes (DynamicQuantizeLinear, the int32 of
 /// ConvInteger, ...), types other than float32.
 graph::Graph from_qcdq(graph::Graph graph, QcdqReport* report = nullptr);
 

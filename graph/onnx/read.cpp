@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "base/within.h"
 #include "graph/onnx/block_operators.h"
+#include "graph/onnx/fused_operators.h"
 #include "graph/onnx/local_functions.h"
 #include "graph/onnx/wire/read_model.h"
 
@@ -28,6 +29,9 @@ std::string without_functions(std::span<const std::byte> bytes) {
   return inlined;
 }
 
+/// onnxruntime's operators as ONNX's.
+Graph plain(Graph graph) { return take_fused_operators(take_block_operators(std::move(graph))); }
+
 Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder,
            std::shared_ptr<const InputFile> source = nullptr) {
   if (bytes.size() > kMostBytes) {
@@ -36,10 +40,9 @@ Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder,
   }
   const Result<OnnxModel> model = parse_onnx_model(bytes);
   if (!model.ok()) throw Error("not an ONNX model, or a damaged one: " + model.failure().message);
-  if (model.value().functions == 0)
-    return take_block_operators(read_model(bytes, model.value(), folder, std::move(source)));
+  if (model.value().functions == 0) return plain(read_model(bytes, model.value(), folder, std::move(source)));
   const std::string inlined = without_functions(bytes);
-  return take_block_operators(read_model(std::as_bytes(std::span(inlined)), folder));
+  return plain(read_model(std::as_bytes(std::span(inlined)), folder));
 }
 
 }  // namespace

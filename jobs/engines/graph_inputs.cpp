@@ -14,6 +14,7 @@
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/integer_operators.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "runtime/array.h"
 #include "runtime/engine.h"
@@ -89,7 +90,10 @@ Tensor drawn_input(const Graph& graph, const std::string& name, const std::vecto
 }
 
 Graph for_runtime(Graph graph) {
-  graph = graph::expand_functions(std::move(graph), runtime::Engine());
+  const runtime::Engine runtime;
+  graph = graph::dequantize_operators(std::move(graph),
+                                      [&](const graph::Node& node) { return !runtime.knows(node); });
+  graph = graph::expand_functions(std::move(graph), runtime);
   return graph::resolve_shapes(graph::lift_quantized(std::move(graph)));
 }
 

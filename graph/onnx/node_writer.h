@@ -1,0 +1,82 @@
+// Writes a node as several others. Internal to graph/onnx.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/edit.h"
+#include "graph/graph.h"
+
+namespace crumb::graph {
+
+/// Collects the nodes that take the place of one. The graph gets their values and constants at once, the
+/// nodes when the caller adds them.
+class NodeWriter {
+ public:
+  using Attributes = std::map<std::string, Attribute>;
+
+  /// `names`: those of all nodes, to which the new ones are added.
+  NodeWriter(Graph& graph, const Node& node, std::set<std::string>& names)
+      : graph_(graph), node_(node), names_(names) {}
+
+  const Graph& graph() const { return graph_; }
+  const Node& node() const { return node_; }
+
+  /// Adds a node of ONNX's, of the graph's operator set or of a later version. Returns its output.
+  std::string add(const std::string& op, std::vector<std::string> inputs, Attributes attributes = {},
+                  std::int64_t version = 0);
+
+  /// The same for a node of several outputs, none of which is the node's own.
+  std::vector<std::string> add_of_several(const std::string& op, std::vector<std::string> inputs,
+                                          std::size_t outputs);
+
+  /// Gives the output of the last node this name, which is one of the node's own outputs. Returns it.
+  std::string rename_last(const std::string& output);
+
+  std::string constant(const std::string& what, Tensor tensor) {
+    return add_constant(graph_, base() + "_" + what, std::move(tensor));
+  }
+  std::string number(const std::string& what, float value) { return constant(what, Tensor::scalar(value)); }
+
+  /// DequantizeLinear of node inputs [first, first + 3): value, scale, zero point. `axis`: along which scales
+  /// that are no single number lie; negative ones count from the last.
+  std::string dequantized(std::size_t first, std::optional<std::int64_t> axis = std::nullopt);
+  std::string dequantized(const std::string& value, const std::string& scale, const std::string& zero,
+                          std::optional<std::int64_t> axis = std::nullopt);
+
+  /// QuantizeLinear by node inputs [first, first + 2): scale, zero point. Where there is no zero point it is
+  /// the zero of the type that input `like`, a zero point or a value, has.
+  std::string quantized(const std::string& value, std::size_t first, std::size_t like);
+
+  /// Returns node input i; "" where it has none.
+  std::string input(std::size_t i) const { return node_.has_input(i) ? node_.inputs[i] : ""; }
+
+  /// Returns the initializer that is input i, or null.
+  const Tensor* constant_input(std::size_t i) const {
+    return node_.has_input(i) ? graph_.constant(node_.inputs[i]) : nullptr;
+  }
+
+  /// The axes of a value, where they are known.
+  std::optional<std::size_t> rank_of(const std::string& value) const { return graph_.rank_of(value); }
+
+  /// The last node that was added makes the node's first output. Returns all of them.
+  std::vector<Node> finish();
+
+ private:
+  std::string base() const { return node_.name.empty() ? node_.outputs[0] : node_.name; }
+  std::string single(const std::string& name);
+  void put(const std::string& output, const std::string& op, std::vector<std::string> inputs,
+           Attributes attributes, std::int64_t version);
+
+  Graph& graph_;
+  const Node& node_;
+  std::set<std::string>& names_;
+  std::vector<Node> made_;
+};
+
+}  // namespace crumb::graph
