@@ -14,6 +14,7 @@
 #include "export/qonnx/to_qonnx.h"
 #include "export/read_back.h"
 #include "graph/certificate.h"
+#include "graph/control/decide.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/infer_shapes.h"
@@ -80,8 +81,9 @@ Graph prepared(const Graph& graph, const WriteOptions& options) {
   Graph lowered = graph::lower_quantized(graph);
   expect_same_codes(graph, lowered);
   lowered = graph::plain_constants(std::move(lowered));
-  lowered = options.shapes.empty() ? graph::resolve_shapes(std::move(lowered))
-                                   : graph::bind_shapes(std::move(lowered), options.shapes);
+  lowered = options.shapes.empty()
+                ? graph::resolve_shapes(std::move(lowered))
+                : graph::decide_control_flow(graph::bind_shapes(std::move(lowered), options.shapes));
   return graph::fold_known(std::move(lowered));
 }
 
@@ -173,7 +175,8 @@ WriteReport write_float(const Graph& graph, const fs::path& path, const WriteOpt
 /// As it is: constants that are kept as codes stay codes, and those that quantizers make become codes.
 WriteReport write_packed(const Graph& graph, const fs::path& path, const WriteOptions& options) {
   Graph meant = graph::lift_quantized(graph);
-  if (!options.shapes.empty()) meant = graph::bind_shapes(std::move(meant), options.shapes);
+  if (!options.shapes.empty())
+    meant = graph::decide_control_flow(graph::bind_shapes(std::move(meant), options.shapes));
   graph::write_crumb_graph(
       meant, path, {.reads_back = true, .as_checkpoint = !options.files.empty(), .files = options.files});
   WriteReport report = report_of(meant, meant.opset());

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "graph/operator_traits.h"
 
 namespace crumb::graph {
@@ -226,10 +227,9 @@ Dependencies dependencies_of(const Graph& graph) {
   return made;
 }
 
-}  // namespace
-
-Graph sorted(Graph graph) {
-  auto [waits, next] = dependencies_of(graph);
+/// Takes the nodes in an order in which each comes behind those that it waits for.
+std::vector<Node> in_order(Graph& graph, Dependencies dependencies) {
+  auto& [waits, next] = dependencies;
   // The least index first, so that an order that is good already stays.
   std::set<std::size_t> ready;
   for (std::size_t i = 0; i < waits.size(); ++i) {
@@ -250,7 +250,34 @@ Graph sorted(Graph graph) {
     throw Error("the graph has a cycle through " +
                 text_of(graph.nodes[static_cast<std::size_t>(stuck - waits.begin())]));
   }
-  graph.nodes = std::move(nodes);
+  return nodes;
+}
+
+/// Makes the nodes on the sides of a Choose wait for its condition, too, in a sorted graph. A condition never
+/// waits for what waits for it: what it takes is wanted by it as well, and so lies on neither side.
+void wait_for_conditions(const Graph& graph, Dependencies& dependencies) {
+  const Links links(graph);
+  const Sides sides(graph, graph.outputs);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::size_t own = sides.of(i);
+    if (own == Sides::kOutside || own == Sides::kNowhere) continue;
+    for (std::size_t at = own; at != Sides::kOutside; at = sides.side(at).around) {
+      const std::size_t maker = links.producer(graph.nodes[sides.side(at).choose].inputs[0]);
+      if (maker == Links::kNone) continue;
+      ++dependencies.waits[i];
+      dependencies.next[maker].push_back(i);
+    }
+  }
+}
+
+}  // namespace
+
+Graph sorted(Graph graph) {
+  graph.nodes = in_order(graph, dependencies_of(graph));
+  if (!has_choose(graph)) return graph;
+  Dependencies dependencies = dependencies_of(graph);
+  wait_for_conditions(graph, dependencies);
+  graph.nodes = in_order(graph, std::move(dependencies));
   return graph;
 }
 

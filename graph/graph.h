@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,10 +57,16 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+struct Graph;
+
 /// An attribute that a graph cannot hold, by what it was: "a graph", "a type". A node with such an attribute
 /// can be neither executed nor written.
 struct Opaque {
   std::string what;
+  /// The body of a Loop or Scan (control/unroll.h). Values from outside are inputs behind its own, and the
+  /// node takes them behind its own.
+  std::shared_ptr<const Graph> body = nullptr;
+  std::size_t own_inputs = 0;  ///< of the body
   bool operator==(const Opaque&) const = default;
 };
 
@@ -157,9 +164,9 @@ class Links {
   std::map<std::string, bool, std::less<>> outputs_;
 };
 
-/// Returns the graph with its nodes in an order in which they can be executed; an order that is valid already
-/// stays. Throws Error, which names the values, where there is a cycle, a value without producer, or one with
-/// two.
+/// Returns the graph with its nodes in an order in which they can be executed, those of a branch (choose.h)
+/// behind its condition; an order that is valid already stays. Throws Error, which names the values, where
+/// there is a cycle, a value without producer, or one with two.
 Graph sorted(Graph graph);
 
 }  // namespace crumb::graph

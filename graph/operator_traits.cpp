@@ -4,6 +4,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "graph/choose.h"
+
 namespace crumb::graph {
 namespace {
 
@@ -276,6 +278,7 @@ constexpr OperatorTraits kRows[] = {
     {kMachineLearning, "TreeEnsembleRegressor", kNoProducts},
     {kMachineLearning, "ZipMap", kNoProducts},
     {kPreview, "FlexAttention", kNone, RangeForm::kUnknown, kAttention},
+    {kControlDomain, kChoose, kNoProducts},
     {kChannelsLastDomain, "BatchNormalization", kNoProducts},
     {kChannelsLastDomain, "Conv", kTypeOfOperands, RangeForm::kUnknown, kConvolution},
     {kChannelsLastDomain, "MaxPool", kNoProducts, RangeForm::kMaxPooled},

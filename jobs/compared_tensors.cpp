@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/control/decide.h"
 #include "graph/onnx/read.h"
 
 namespace crumb::jobs {
@@ -51,7 +52,7 @@ bool may_be_packed(const TensorSource& source) {
 ComparedTensors ComparedTensors::open(const std::filesystem::path& path, const std::string& key) {
   ComparedTensors made(TensorSource::open(path, key));
   if (may_be_packed(made.source_)) {
-    graph::Graph network = graph::read_onnx(path);
+    graph::Graph network = graph::decide_control_flow(graph::read_onnx(path));
     if (!network.quantized.empty()) made.network_ = std::move(network);
   }
   const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape) {

@@ -7,6 +7,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "formats/crumb_file/crumb_file.h"
+#include "graph/control/decide.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
@@ -96,8 +97,9 @@ std::uint64_t NetworkSource::bytes() const {
 
 NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
   if (!models::is_checkpoint(input)) {
-    NetworkSource source{
-        .tensors = {}, .graph = graph::plain_constants(graph::read_onnx(input)), .paths = {input}};
+    NetworkSource source{.tensors = {},
+                         .graph = graph::plain_constants(graph::decide_control_flow(graph::read_onnx(input))),
+                         .paths = {input}};
     if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
     note_foreign_operators(source.graph, notes);

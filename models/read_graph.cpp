@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/files/text.h"
+#include "graph/control/decide.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/checkpoint_graph.h"
@@ -20,7 +21,8 @@ graph::Graph graph_in(const std::filesystem::path& path, Codes codes) {
           .take(quote_text(path.string()));
     }
   }
-  return is_checkpoint(path) ? read_checkpoint_graph(path).graph : graph::read_onnx(path);
+  return is_checkpoint(path) ? read_checkpoint_graph(path).graph
+                             : graph::decide_control_flow(graph::read_onnx(path));
 }
 
 }  // namespace

@@ -124,6 +124,8 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     };
     QuantPlan found = state.plan;
     graph::calibrate(state.graph_of_now(), libtorch::engine(), each, found);
+    if (found.edges.size() != state.plan.edges.size())
+      throw Error("training needs samples that take every branch: " + found.notes.back());
     state.edges->set(found.edges);
   }
   for (NetworkWeight& weight : state.weights) {

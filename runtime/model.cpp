@@ -5,6 +5,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "graph/symbol_sizes.h"
 #include "runtime/lower/lower.h"
 
@@ -28,6 +29,11 @@ void check_input(const graph::Graph& graph, const std::string& name, const Array
   if (graph::misfit(*value->shape, input.shape(), are_sums, symbols)) wrong();
 }
 
+/// Nodes that a pass put on a side of a Choose must come behind its condition.
+graph::Graph in_order(graph::Graph graph) {
+  return graph::has_choose(graph) ? graph::sorted(std::move(graph)) : std::move(graph);
+}
+
 }  // namespace
 
 void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
@@ -42,7 +48,7 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
 }
 
 Model::Model(graph::Graph graph, Computes how, const Substitutes& instead)
-    : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)),
+    : graph_(in_order(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph))),
       plan_(graph_, how == Computes::kIntegers, instead) {
   std::optional<graph::Links> links;  // most networks have no Attention node and need none
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {

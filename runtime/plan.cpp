@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/seconds.h"
+#include "graph/choose.h"
 #include "runtime/fuse/followed_convolution.h"
 #include "runtime/fuse/fused_kernel.h"
 #include "runtime/fuse/regions.h"
@@ -186,7 +187,26 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
   builder.add_steps();
   builder.add_outputs();
   if (fuses) fuse(graph);
+  find_conditions(graph);
   find_last_uses();
+}
+
+void Plan::find_conditions(const Graph& graph) {
+  if (!graph::has_choose(graph)) return;
+  const graph::Sides sides(graph, graph.outputs);
+  // A condition is an input of its Choose, and that is a step unless it was computed here.
+  std::map<std::size_t, std::size_t> conditions;  // slots, by node
+  for (const Step& step : steps_)
+    if (graph::is_choose(graph.nodes[step.node])) conditions.emplace(step.node, step.inputs[0]);
+  std::erase_if(steps_, [&](const Step& step) { return sides.of(step.node) == graph::Sides::kNowhere; });
+  for (Step& step : steps_) {
+    for (std::size_t at = sides.of(step.node); at != graph::Sides::kOutside;) {
+      const graph::Sides::Side& side = sides.side(at);
+      if (const auto found = conditions.find(side.choose); found != conditions.end())
+        step.conditions.emplace_back(found->second, side.is_then);
+      at = side.around;
+    }
+  }
 }
 
 void Plan::fuse(const Graph& graph) {
@@ -326,6 +346,15 @@ std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, cons
   std::vector<Array*> arguments;
   for (const Step& step : steps_) {
     if (options.arena) options.arena->enter(static_cast<std::size_t>(&step - steps_.data()));
+    // A condition that is itself on a side that is not taken is not there.
+    const bool runs = std::ranges::all_of(step.conditions, [&](const auto& condition) {
+      const Array& value = *at(condition.first);
+      return value.defined() && value.size() > 0 && (ints_of(value)[0] != 0) == condition.second;
+    });
+    if (!runs) {
+      for (const std::size_t slot : step.dropped) values[slot] = {};
+      continue;
+    }
     const Node& node = graph.nodes[step.node];
     arguments.clear();
     for (const std::size_t slot : step.inputs) arguments.push_back(slot == kNoSlot ? nullptr : at(slot));

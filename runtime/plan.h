@@ -26,10 +26,10 @@ struct RunOptions {
 
 class Plan {
  public:
-  /// Throws one Error that names every node that cannot be computed, and why; also where no node makes a
-  /// value of `instead`. Values that depend on constants alone are computed here, once. With `fuses`,
-  /// elementwise nodes become one step where the bits stay the same (fuse/regions.h), and so do convolutions
-  /// and what follows them (fuse/followed_convolution.h).
+  /// Precondition: the graph is sorted. Throws one Error that names every node that cannot be computed, and
+  /// why; also where no node makes a value of `instead`. Values that depend on constants alone are computed
+  /// here, once. With `fuses`, elementwise nodes become one step where the bits stay the same
+  /// (fuse/regions.h), and so do convolutions and what follows them (fuse/followed_convolution.h).
   explicit Plan(const graph::Graph& graph, bool fuses = true, const Substitutes& instead = {});
 
   /// Inputs and outputs are in the graph's order. Every value is freed after its last use. Several threads
@@ -53,6 +53,8 @@ class Plan {
     std::vector<std::size_t> outputs;
     std::vector<char> last;            ///< for each input, whether no later step takes the slot
     std::vector<std::size_t> dropped;  ///< slots that no later step takes
+    /// The conditions of those on whose sides it lies (graph/choose.h), and which value each must have.
+    std::vector<std::pair<std::size_t, bool>> conditions;
   };
 
   class Builder;
@@ -61,6 +63,9 @@ class Plan {
   void fuse(const graph::Graph& graph);
   void follow_convolutions(const graph::Graph& graph);
   void find_last_uses();
+  /// Leaves out steps on which no output depends, and gives the others their conditions, where the graph has
+  /// a Choose.
+  void find_conditions(const graph::Graph& graph);
   /// Computes a step whose inputs are constants, and makes its outputs constants. Returns whether it could.
   bool fold(const graph::Node& node, const Step& step);
   /// The outputs of a step, not rounded yet. Arguments that the step owns may be gone afterwards.

@@ -16,6 +16,7 @@
 #include "cli/flags/shape_flags.h"
 #include "cli/inspect/inspect_memory.h"
 #include "cli/output.h"
+#include "graph/control/decide.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
 #include "graph/facts/lift_quantized.h"
@@ -254,7 +255,7 @@ Described describe(const Graph& graph, const InspectGraph& options) {
 }  // namespace
 
 void inspect_graph(const InspectGraph& options) {
-  Described described = describe(graph::read_onnx(options.file), options);
+  Described described = describe(graph::decide_control_flow(graph::read_onnx(options.file)), options);
   std::error_code error;
   described.file_bytes = fs::file_size(options.file, error);
   if (!options.svg.empty()) write_svg(options, described.graph);

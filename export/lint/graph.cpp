@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "export/lint/checks.h"
+#include "graph/choose.h"
 #include "graph/onnx/wire/domains.h"
 #include "graph/passes/to_float32.h"
 
@@ -72,7 +73,8 @@ struct Kind {
       : has_graphs(std::ranges::any_of(
             node.attributes,
             [](const auto& entry) { return std::holds_alternative<graph::Opaque>(entry.second); })),
-        is_control_flow(node.domain.empty() && (is_one_of(kControlFlow, node.op) || has_graphs)),
+        is_control_flow(graph::is_choose(node) ||
+                        (node.domain.empty() && (is_one_of(kControlFlow, node.op) || has_graphs))),
         of_qonnx(node.domain == kQonnxDomain &&
                  (graph::is_qonnx_operator(node.op) || is_one_of(kMoreOfQonnx, node.op))),
         has_channels_last(node.domain == kChannelsLastDomain && is_one_of(kChannelsLast, node.op)),
@@ -84,6 +86,7 @@ struct Kind {
 constexpr const char* kNoControlFlow = "control flow is not supported";
 
 std::string refused_by_onnxruntime(const Subject&, const Node& node) {
+  if (graph::is_choose(node)) return "";  // files have an If
   if (is_one_of(kDomainsOfOnnxruntime, node.domain)) return "";
   return "onnxruntime has no operators of domain " + quote_text(node.domain);
 }

@@ -6,6 +6,7 @@
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/integer_view.h"
 #include "export/read_back.h"
+#include "graph/control/decide.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
 #include "graph/onnx/infer_shapes.h"
@@ -55,6 +56,7 @@ Graph to_qonnx(Graph graph, const QonnxOptions& options) {
   Graph lowered = graph::lower_quantized(graph);
   expect_same_codes(graph, lowered);
   graph = graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes);
+  if (!options.shapes.empty()) graph = graph::decide_control_flow(std::move(graph));
   graph = graph::to_float32(std::move(graph),
                             options.profile == Profile::kQonnx ? graph::Ends::kKept : graph::Ends::kFloat32);
   graph = graph::fold_known(std::move(graph));

@@ -33,6 +33,12 @@ class Parser {
     return model;
   }
 
+  Result<OnnxGraph> run(const WireExtent& message) {
+    OnnxGraph made;
+    if (!graph(message, made)) return Failure{failure_};
+    return made;
+  }
+
  private:
   bool fail(std::string message) {
     failure_ = std::move(message);
@@ -118,7 +124,7 @@ class Parser {
     const auto see = [&](Type type) {
       if (found == Type::kUndefined || type < found) found = type;
     };
-    bool has_tensor = false;
+    bool has_tensor = false, has_graph = false;
     const bool read = each(message, [&](const WireField& field) {
       if (field.is(1)) attribute.name = text(field);
       if (field.is(20, WireType::kVarint)) attribute.type = static_cast<Type>(field.varint);
@@ -137,6 +143,9 @@ class Parser {
         attribute.tensor = field.payload;
         see(Type::kTensor);
       } else if (field.is(6)) {
+        if (has_graph) return fail("attribute " + quote_text(attribute.name) + " holds two graphs");
+        has_graph = true;
+        attribute.graph = field.payload;
         see(Type::kGraph);
       } else if (field.is(7) || field.is(7, WireType::kFixed32)) {
         see(Type::kFloats);
@@ -227,5 +236,9 @@ class Parser {
 }  // namespace
 
 Result<OnnxModel> parse_onnx_model(std::span<const std::byte> file) { return Parser(file).run(); }
+
+Result<OnnxGraph> parse_onnx_graph(std::span<const std::byte> file, const WireExtent& message) {
+  return Parser(file).run(message);
+}
 
 }  // namespace crumb

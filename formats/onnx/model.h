@@ -2,8 +2,9 @@
 // place. Nothing is judged but damage: what a name, a type or a version may be is for whoever makes a graph
 // of it.
 //
-// Fields that are not listed here are passed over, graphs within attributes among them. Of a field that is
-// not repeated the last one counts, except for messages, which protobuf merges: two of those are refused.
+// Fields that are not listed here are passed over; of a graph within an attribute the place is kept. Of a
+// field that is not repeated the last one counts, except for messages, which protobuf merges: two of those
+// are refused.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +61,7 @@ struct OnnxAttribute {
   std::int64_t integer = 0;
   std::string_view text;
   WireExtent tensor;
+  WireExtent graph;
   std::vector<float> numbers;
   std::vector<std::int64_t> integers;
   std::vector<std::string_view> texts;
@@ -104,5 +106,8 @@ struct OnnxModel {
 
 /// Texts point into the file. A Failure says which byte is damaged, and where there is no graph or are two.
 Result<OnnxModel> parse_onnx_model(std::span<const std::byte> file);
+
+/// Reads a graph within an attribute of the same file.
+Result<OnnxGraph> parse_onnx_graph(std::span<const std::byte> file, const WireExtent& message);
 
 }  // namespace crumb

@@ -4,8 +4,11 @@
 // imported, older names of QONNX's domains (onnx.brevitas, finn.custom_op.general, finn), nodes out of order,
 // nodes without names. Calls of functions that the model defines are replaced by the functions' bodies.
 //
-// Does not judge operators: a node with a subgraph (If, Loop, Scan) stays a node, with an Opaque attribute,
-// and the code that executes or writes the graph says what it cannot do.
+// Branches of If become nodes among the others (graph/choose.h). What constants and stated shapes decide of
+// them, and of Loop and Scan, is decided afterwards (graph/control/decide.h).
+//
+// Does not judge operators: another node with a subgraph stays a node, with an Opaque attribute, and the code
+// that executes or writes the graph says what it cannot do.
 //
 // Errors, each naming file, node or value: damage; cycles, values without a producer or with two; shapes that
 // overflow; data that do not fit them; external data outside the model's folder

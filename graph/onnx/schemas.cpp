@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/checked_size.h"
+#include "graph/choose.h"
 #include "graph/graph.h"
 #include "graph/onnx/pool_shapes.h"
 #include "graph/onnx/wire/domains.h"
@@ -207,6 +208,44 @@ OpSchema operator_of(std::string_view domain, const char* op, int since,
   return schema;
 }
 
+/// Gives each output what both sides of a Choose agree on.
+void sides_agree(InferenceContext& context) {
+  const std::size_t outputs = context.getNumOutputs();
+  if (context.getNumInputs() != 1 + 2 * outputs) return;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const std::size_t then = 1 + i, otherwise = then + outputs;
+    const auto *a = context.getInputType(then), *b = context.getInputType(otherwise);
+    if (!a || !b || !a->has_tensor_type() || !b->has_tensor_type() ||
+        a->tensor_type().elem_type() != b->tensor_type().elem_type())
+      continue;
+    onnx::updateOutputElemType(context, i, a->tensor_type().elem_type());
+    if (!a->tensor_type().has_shape() || !b->tensor_type().has_shape()) continue;
+    const onnx::TensorShapeProto &one = a->tensor_type().shape(), &other = b->tensor_type().shape();
+    if (one.dim_size() != other.dim_size()) continue;
+    onnx::TensorShapeProto shape;
+    for (int axis = 0; axis < one.dim_size(); ++axis) {
+      const auto &x = one.dim(axis), &y = other.dim(axis);
+      auto& dim = *shape.add_dim();
+      if (x.has_dim_value() && y.has_dim_value() && x.dim_value() == y.dim_value())
+        dim.set_dim_value(x.dim_value());
+      if (x.has_dim_param() && y.has_dim_param() && x.dim_param() == y.dim_param())
+        dim.set_dim_param(x.dim_param());
+    }
+    onnx::updateOutputShape(context, i, shape);
+  }
+}
+
+OpSchema choose_operator() {
+  OpSchema schema(std::string(kChoose).c_str(), "graph/onnx/schemas.cpp", __LINE__);
+  schema.SetDomain(std::string(kControlDomain)).SinceVersion(1);
+  schema.Input(0, "condition", "", "tensor(bool)");
+  schema.Input(1, "values", "", "V", OpSchema::Variadic, false);
+  schema.Output(0, "chosen", "", "V", OpSchema::Variadic, false);
+  schema.TypeConstraint("V", OpSchema::all_tensor_types_ir13(), "");
+  schema.TypeAndShapeInferenceFunction(sides_agree);
+  return schema;
+}
+
 OpSchema quantizer(const char* op, int since, std::initializer_list<const char*> inputs) {
   return operator_of(kQonnxDomain, op, since, inputs, like_first_input);
 }
@@ -265,6 +304,7 @@ void register_qonnx_schemas() {
     const std::string domain(kQonnxDomain);
     auto& domains = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
     domains.AddDomainToVersion(domain, 1, kNewestQonnx, kNewestQonnx);
+    domains.AddDomainToVersion(std::string(kControlDomain), 1, 1, 1);
     // A channels-last node uses ONNX's operator set where its own domain is not imported.
     const int newest = static_cast<int>(kNewestOpset);
     domains.AddDomainToVersion(std::string(kChannelsLastDomain), 1, newest, newest);
@@ -284,6 +324,7 @@ void register_qonnx_schemas() {
              operator_of(kChannelsLastDomain, "Conv", 1, {"X", "W", "B"}, convolution_last, 1),
              operator_of(kChannelsLastDomain, "MaxPool", 1, {"X"}, max_pool_last),
              operator_of(kChannelsLastDomain, "MaxPool", 10, {"X"}, max_pool_last),
+             choose_operator(),
              batch_normalization(1),
              batch_normalization(9),
              batch_normalization(14),

@@ -11,8 +11,9 @@
 
 namespace crumb::graph {
 
-/// Registers QONNX's operators (inputs, attributes, and that they keep shapes) with the ONNX library, so that
-/// its checker and shape inference accept them. Does so once; any number of threads may call it.
+/// Registers QONNX's operators (inputs, attributes, and that they keep shapes) and Choose (graph/choose.h)
+/// with the ONNX library, so that its checker and shape inference accept them. Does so once; any number of
+/// threads may call it.
 void register_qonnx_schemas();
 
 /// Returns domain and name of every operator of every version that the library knows, some more than once.

@@ -29,6 +29,11 @@ void set_type(const Value& value, onnx::ValueInfoProto& proto) {
   }
 }
 
+void add_graph(const Graph& graph, onnx::GraphProto& proto);
+
+/// Whether the attribute is the branch of an If, which takes no inputs.
+bool is_branch(const Node& node, const Opaque& opaque) { return node.is("If") && opaque.body; }
+
 struct SetAttribute {
   onnx::AttributeProto& proto;
   using Kind = onnx::AttributeProto;
@@ -61,7 +66,10 @@ struct SetAttribute {
     proto.set_type(Kind::STRINGS);
     for (const std::string& value : values) proto.add_strings(value);
   }
-  void operator()(const Opaque&) const {}
+  void operator()(const Opaque& value) const {
+    proto.set_type(Kind::GRAPH);
+    add_graph(*value.body, *proto.mutable_g());
+  }
 };
 
 void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto& graph) {
@@ -72,7 +80,8 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
   for (const std::string& input : node.inputs) proto.add_input(input);
   for (const std::string& output : node.outputs) proto.add_output(output);
   for (const auto& [name, attribute] : node.attributes) {
-    if (const auto* opaque = std::get_if<Opaque>(&attribute)) {
+    const auto* opaque = std::get_if<Opaque>(&attribute);
+    if (opaque && !is_branch(node, *opaque)) {
       if (options.keep_opaque) continue;
       throw Error(text_of(node) + " cannot be written: attribute " + quote_text(name) + " is " +
                   opaque->what);
@@ -80,6 +89,24 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
     onnx::AttributeProto& attribute_proto = *proto.add_attribute();
     attribute_proto.set_name(name);
     std::visit(SetAttribute{attribute_proto}, attribute);
+  }
+}
+
+/// A branch: nodes and what is known of their values.
+void add_graph(const Graph& graph, onnx::GraphProto& proto) {
+  proto.set_name(graph.name);
+  for (const std::string& output : graph.outputs) {
+    onnx::ValueInfoProto& info = *proto.add_output();
+    info.set_name(output);
+    if (const Value* value = graph.find(output)) set_type(*value, info);
+  }
+  for (const Node& node : graph.nodes) add_node(node, {}, proto);
+  for (const auto& [name, value] : graph.values) {
+    if (value.type == ElementType::kUnknown || std::ranges::find(graph.outputs, name) != graph.outputs.end())
+      continue;
+    onnx::ValueInfoProto& info = *proto.add_value_info();
+    info.set_name(name);
+    set_type(value, info);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "graph/onnx/if_nodes.h"
 #include "graph/onnx/read.h"
 #include "graph/onnx/to_proto.h"
 
@@ -87,7 +88,8 @@ struct Frame {
 
 Frame frame_of(const Graph& graph) {
   // qonnx lists the types of initializers among those of values, and hls4ml looks there.
-  onnx::ModelProto model = to_proto(graph, {.without_initializers = true, .states_initializers = true});
+  onnx::ModelProto model =
+      to_proto(with_if_nodes(graph), {.without_initializers = true, .states_initializers = true});
   onnx::GraphProto behind, before = std::move(*model.mutable_graph());
   model.clear_graph();
   behind.mutable_input()->Swap(before.mutable_input());

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "graph/quantize/statistics.h"
 
 namespace crumb::graph {
@@ -11,14 +13,15 @@ namespace {
 
 class Calibration {
  public:
-  Calibration(const Graph& graph, QuantPlan& plan) : graph_(graph), plan_(plan) {
+  Calibration(const Graph& graph, QuantPlan& plan)
+      : graph_(graph), plan_(plan), links_(graph), sides_(graph, graph.outputs) {
     for (std::size_t i = 0; i < plan.edges.size(); ++i) {
       if (plan.edges[i].has_own_scale()) edges_[plan.edges[i].value].push_back(i);
       statistics_.emplace_back(plan.edges[i].spec);
     }
   }
 
-  void run(const Engine& engine, const Batches& batches) {
+  std::set<std::string> run(const Engine& engine, const Batches& batches) {
     const auto network = engine.prepare(graph_);
     Watch watch{.show = [&](const std::string& value, const Tensor& made) { see(value, made); },
                 .wanted = std::set<std::string>()};
@@ -29,6 +32,7 @@ class Calibration {
     });
     for (const auto& [value, those] : edges_)
       std::ranges::for_each(those, [&](std::size_t edge) { finish(edge); });
+    return unreached_;
   }
 
  private:
@@ -52,6 +56,10 @@ class Calibration {
                   std::to_string(seen.count() + seen.not_finite()) +
                   " values; exclude that operator, or look at the calibration data");
     }
+    if (seen.count() == 0 && is_in_branch(edge.value)) {
+      unreached_.insert(edge.value);
+      return;
+    }
     if (seen.count() == 0) {
       throw Error("no calibration sample reached value " + quote_text(edge.value) + ", which " +
                   edge.wanted_by + " takes: it is empty");
@@ -66,6 +74,11 @@ class Calibration {
     plan_.notes.push_back(quote_text(edge.value) + " was 0 throughout the calibration data; its scale is 1");
   }
 
+  bool is_in_branch(const std::string& value) const {
+    const std::size_t maker = links_.producer(value);
+    return maker != Links::kNone && sides_.is_on_one(maker);
+  }
+
   void note_sign(const PlannedEdge& edge) {
     const bool cannot = !edge.spec.number->is_signed && edge.spec.zero == ZeroPoint::kNone;
     if (!cannot || edge.least >= 0) return;
@@ -75,6 +88,9 @@ class Calibration {
 
   const Graph& graph_;
   QuantPlan& plan_;
+  const Links links_;
+  const Sides sides_;
+  std::set<std::string> unreached_;
   std::map<std::string, std::vector<std::size_t>> edges_;  ///< several if specs are compared
   std::vector<EdgeStatistics> statistics_;
 };
@@ -127,12 +143,35 @@ class Sharing {
 
 void calibrate(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
   if (plan.edges.empty()) return;
-  find_scales(graph, engine, batches, plan);
+  leave_in_floats(plan, find_scales(graph, engine, batches, plan));
   share_scales(plan);
 }
 
-void find_scales(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
-  Calibration(graph, plan).run(engine, batches);
+std::set<std::string> find_scales(const Graph& graph, const Engine& engine, const Batches& batches,
+                                  QuantPlan& plan) {
+  return Calibration(graph, plan).run(engine, batches);
+}
+
+void leave_in_floats(QuantPlan& plan, const std::set<std::string>& values) {
+  if (values.empty()) return;
+  std::vector<PlannedEdge> kept;
+  std::map<std::size_t, std::size_t> places;  // old and new indices
+  for (std::size_t i = 0; i < plan.edges.size(); ++i) {
+    PlannedEdge& edge = plan.edges[i];
+    if (values.contains(edge.value)) {
+      plan.notes.push_back(quote_text(edge.value) + ", which " + edge.wanted_by +
+                           " takes, keeps floats: no calibration sample took the branch in which it lies");
+      continue;
+    }
+    places[i] = kept.size();
+    kept.push_back(std::move(edge));
+  }
+  plan.edges = std::move(kept);
+  std::erase_if(plan.biases, [&](const PlannedBias& bias) { return !places.contains(bias.edge); });
+  for (PlannedBias& bias : plan.biases) bias.edge = places.at(bias.edge);
+  for (OptionalQuantizers& optional : plan.optional)
+    std::erase_if(optional.edges, [&](const auto& edge) { return values.contains(edge.first); });
+  std::erase_if(plan.optional, [](const OptionalQuantizers& optional) { return optional.edges.empty(); });
 }
 
 void share_scales(QuantPlan& plan) {

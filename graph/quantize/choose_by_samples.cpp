@@ -132,6 +132,8 @@ class Chooser {
     QuantPlan plan = plan_quantizers(graph_, recipe_, options_);
     if (plan.edges.empty()) return plan;
     find_all_scales(plan);
+    leave_in_floats(plan, unreached_);
+    if (plan.edges.empty()) return plan;
     Samples samples = look_at(graph_, batches_, kMostSamples);
     const auto runs = static_cast<std::int64_t>(plan.edges.size() + plan.optional.size());
     const std::int64_t at_once =
@@ -165,7 +167,7 @@ class Chooser {
     for (std::size_t i = 0; i < count; ++i)
       if (may_have_zero_point(plan, plan.edges[i])) probe.edges.push_back(with_zero_point(plan.edges[i]));
     const std::size_t notes = probe.notes.size();
-    find_scales(graph_, engine_, batches_, probe);
+    unreached_.merge(find_scales(graph_, engine_, batches_, probe));
     for (const PlannedEdge& edge : probe.edges) fits_[key_of(edge)] = edge;
     found_notes_.assign(probe.notes.begin() + static_cast<std::ptrdiff_t>(notes), probe.notes.end());
     found_notes_.erase(std::unique(found_notes_.begin(), found_notes_.end()), found_notes_.end());
@@ -191,6 +193,7 @@ class Chooser {
   /// Returns the plan of the choices so far, calibrated.
   QuantPlan planned() const {
     QuantPlan plan = plan_quantizers(graph_, recipe_, options_);
+    leave_in_floats(plan, unreached_);
     for (PlannedEdge& edge : plan.edges) {
       const auto found = fits_.find(key_of(edge));
       if (found == fits_.end()) continue;
@@ -369,6 +372,7 @@ class Chooser {
   const Links links_;
   std::map<Key, PlannedEdge> fits_;
   std::vector<std::string> found_notes_;
+  std::set<std::string> unreached_;     ///< values in branches that no sample took
   std::map<std::string, double> lost_;  ///< lost_of() the quantizers of values
   std::map<std::string, std::vector<float>>
       values_;  ///< on the first samples, of edges that may have a zero point

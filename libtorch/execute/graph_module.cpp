@@ -7,6 +7,7 @@
 
 #include "base/files/text.h"
 #include "graph/buffers.h"
+#include "graph/choose.h"
 #include "graph/operator_traits.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "graph/symbol_sizes.h"
@@ -33,6 +34,9 @@ std::set<std::string> steering_constants(const Graph& graph) {
   found.merge(graph::buffers(graph));
   return found;
 }
+
+/// Nodes that a pass put on a side of a Choose must come behind its condition.
+Graph in_order(Graph graph) { return graph::has_choose(graph) ? sorted(std::move(graph)) : graph; }
 
 Graph with_codes(Graph graph, Codes codes) {
   if (codes == Codes::kDecoded) return graph::fold_quantized(std::move(graph));
@@ -73,7 +77,7 @@ Graph graph_of_now(const GraphModule& module) {
 }
 
 GraphModule::GraphModule(Graph graph, const GraphModuleOptions& options)
-    : torch::nn::Module("graph"), graph_(with_codes(std::move(graph), options.codes)) {
+    : torch::nn::Module("graph"), graph_(in_order(with_codes(std::move(graph), options.codes))) {
   if (const std::string nodes = unsupported_nodes(graph_); !nodes.empty()) {
     throw Error("operators that are not supported: " + nodes);
   }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "libtorch/execute/recomputed.h"
 
 namespace crumb::libtorch {
@@ -77,7 +78,29 @@ Plan::Plan(const Graph& graph, const Constants& constants) {
     steps_.push_back(std::move(step));
   }
   for (const std::string& output : graph.outputs) outputs_.push_back(slot_of(output));
+  find_conditions(graph, graph.outputs);
   find_last_uses();
+}
+
+void Plan::find_conditions(const Graph& graph, const std::vector<std::string>& wanted) {
+  if (!graph::has_choose(graph)) return;
+  const graph::Sides sides(graph, wanted);
+  std::erase_if(steps_, [&](const Step& step) { return sides.of(step.node) == graph::Sides::kNowhere; });
+  for (Step& step : steps_) {
+    step.conditions.clear();
+    for (std::size_t at = sides.of(step.node); at != graph::Sides::kOutside; at = sides.side(at).around) {
+      const graph::Sides::Side& side = sides.side(at);
+      step.conditions.emplace_back(slots_.at(graph.nodes[side.choose].inputs[0]), side.is_then);
+    }
+  }
+}
+
+/// A condition that is itself on a side that is not taken is not there.
+bool Plan::runs(const Step& step, const std::vector<TypedTensor>& values) {
+  return std::ranges::all_of(step.conditions, [&](const auto& condition) {
+    const TypedTensor& value = values[condition.first];
+    return value.defined() && value.tensor.numel() == 1 && value.tensor.item<bool>() == condition.second;
+  });
 }
 
 std::size_t Plan::slot_named(const std::string& value) const {
@@ -132,6 +155,10 @@ void Plan::take_steps(const Graph& graph, std::size_t begin, std::size_t end,
                       std::vector<TypedTensor>& values, const Watch& watch) const {
   std::vector<TypedTensor> arguments;
   for (const Step& step : std::span(steps_).subspan(begin, end - begin)) {
+    if (!runs(step, values)) {
+      for (const std::size_t slot : step.last_used) values[slot] = {};
+      continue;
+    }
     const Node& node = graph.nodes[step.node];
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       const std::size_t slot = step.inputs[i];
@@ -255,6 +282,7 @@ Plan Plan::part(const Graph& graph, const std::vector<std::string>& given,
   }
   std::ranges::reverse(steps);
   part.steps_ = std::move(steps);
+  part.find_conditions(graph, wanted);
   for (const std::string& input : graph.inputs)
     if (needed.contains(slot_named(input)))
       throw Error("a part of the network takes the input " + quote_text(input) + ", which it is not given");

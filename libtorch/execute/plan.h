@@ -16,8 +16,8 @@ class Plan {
   using Constants = std::map<std::string, TypedTensor>;  ///< by the graph's names
   using Watch = std::function<TypedTensor(const std::string& value, TypedTensor made)>;
 
-  /// Values that `constants` holds are not computed, whoever makes them. Keeps the constants' handles, not
-  /// the graph: every function takes the same one again.
+  /// Precondition: the graph is sorted. Values that `constants` holds are not computed, whoever makes them.
+  /// Keeps the constants' handles, not the graph: every function takes the same one again.
   Plan(const graph::Graph& graph, const Constants& constants);
 
   /// Drops every value after its last use; a value that nobody else holds may be overwritten by the operator
@@ -61,9 +61,15 @@ class Plan {
     std::vector<std::size_t> outputs;
     std::vector<bool> takes;             ///< inputs whose slot is not wanted after this step
     std::vector<std::size_t> last_used;  ///< slots that are not wanted after this step
+    /// The conditions of those on whose sides it lies (graph/choose.h), and which value each must have.
+    std::vector<std::pair<std::size_t, bool>> conditions;
   };
 
   void find_last_uses();
+  /// Gives the steps their conditions where the graph has a Choose, and leaves out those on which none of
+  /// these values depends.
+  void find_conditions(const graph::Graph& graph, const std::vector<std::string>& wanted);
+  static bool runs(const Step& step, const std::vector<TypedTensor>& values);
   std::size_t slot_named(const std::string& value) const;
   void take_steps(const graph::Graph& graph, std::size_t begin, std::size_t end,
                   std::vector<TypedTensor>& values, const Watch& watch) const;

@@ -7,6 +7,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
 #include "graph/weighted_product.h"
@@ -19,9 +20,15 @@ using graph::Node;
 using graph::PlannedConstant;
 using graph::Tensor;
 
+bool is_in_branch(const Graph& graph, const Node& node) {
+  const auto index = static_cast<std::size_t>(&node - graph.nodes.data());
+  return graph::Sides(graph, graph.outputs).is_on_one(index);
+}
+
 /// Returns what keeps a product with a planned weight from being a sum over its input's last axis, or over a
 /// window.
 std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
+  if (is_in_branch(graph, node)) return "which lies in a branch of an If, to which not every sample comes";
   if (graph::is_any(node, graph::trait::kRecurrent))
     return "which has several directions, gates before the state's product, or a register to keep";
   const auto product = graph::weighted_product(node, 2);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/threads/parallel.h"
 #include "graph/adapters.h"
+#include "graph/choose.h"
 #include "graph/operator_traits.h"
 #include "graph/weighted_product.h"
 
@@ -73,7 +74,9 @@ std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantP
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (const auto layer = convolution(graph, i)) found[i] = *layer;
   std::vector<SampledLayer> layers;
+  const graph::Sides sides(graph, graph.outputs);
   for (auto& [index, layer] : found) {
+    if (sides.is_on_one(index)) continue;  // not every sample comes to it
     const std::string& weight = graph.nodes[index].inputs[1];
     const auto constant = planned.find(weight);
     if (constant == planned.end() || links.consumers(weight).size() != 1 || layer.columns == 0 ||
@@ -88,10 +91,11 @@ std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantP
 std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::QuantPlan& plan) {
   const std::map<std::string, std::size_t> planned = planned_constants(plan, true);
   const graph::Links links(graph);
+  const graph::Sides sides(graph, graph.outputs);
   std::vector<SampledLayer> layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (!graph::is_any(node, graph::trait::kRecurrent)) continue;
+    if (!graph::is_any(node, graph::trait::kRecurrent) || sides.is_on_one(i)) continue;
     const auto add = [&](std::size_t weight, const std::string& input) {
       const auto constant = planned.find(node.inputs[weight]);
       if (constant == planned.end() || links.consumers(node.inputs[weight]).size() != 1) return;

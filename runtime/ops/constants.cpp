@@ -1,8 +1,9 @@
-// Constants, shapes, ranges, and changes of type.
+// Constants, shapes, ranges, changes of type, and the choice between branches.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "graph/choose.h"
 #include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
 
@@ -104,6 +105,17 @@ Kernel cast_like(const NodeFacts& facts) {
   };
 }
 
+/// The plan computes the values of one side alone (graph/choose.h).
+Kernel side_of_choose(const NodeFacts& facts) {
+  if (!graph::is_choose(facts.node)) facts.fail("expected a condition, and two values for each output");
+  return [](Call& call) {
+    const Ints condition = call.ints(0);
+    if (condition.size() != 1) call.fail("expected one condition, found " + std::to_string(condition.size()));
+    const std::size_t first = condition[0] != 0 ? 1 : 1 + call.outputs();
+    for (std::size_t i = 0; i < call.outputs(); ++i) call.give(i, call.take(first + i));
+  };
+}
+
 }  // namespace
 
 std::span<const OperatorRow> constant_operators() {
@@ -111,7 +123,7 @@ std::span<const OperatorRow> constant_operators() {
       {"Constant", constant},  {"ConstantOfShape", constant_of_shape},
       {"Shape", shape},        {"Size", size},
       {"Range", range},        {"Cast", cast_operator},
-      {"CastLike", cast_like},
+      {"CastLike", cast_like}, {graph::kChoose, side_of_choose, Takes::kAll, graph::kControlDomain},
   };
   return kRows;
 }

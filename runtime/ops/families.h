@@ -9,7 +9,7 @@ namespace crumb::runtime {
 
 std::span<const OperatorRow> elementwise_operators();  ///< arithmetic, comparison, logic, Where
 std::span<const OperatorRow> activation_operators();   ///< Relu to Softmax
-std::span<const OperatorRow> constant_operators();     ///< Constant, Shape, Range, Cast
+std::span<const OperatorRow> constant_operators();     ///< Constant, Shape, Range, Cast, Choose
 std::span<const OperatorRow>
 layout_operators();  ///< Reshape, Transpose, Concat, Split, Slice, Pad, Tile, Expand
 std::span<const OperatorRow> index_operators();          ///< Gather and its kin

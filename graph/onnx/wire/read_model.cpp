@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "base/within.h"
 #include "graph/certificate.h"
+#include "graph/inline_branches.h"
 #include "graph/onnx/wire/domains.h"
 #include "graph/onnx/wire/named_dim.h"
 #include "graph/onnx/wire/tensor_in.h"
@@ -15,6 +16,7 @@ namespace crumb::graph {
 namespace {
 
 constexpr std::int64_t kMostAxes = 64;
+constexpr int kMostNested = 64;  // graphs within graphs
 
 void check_name(std::string_view name, const char* what) {
   if (!is_utf8(name)) throw Error(std::string(what) + " " + quote_text(name) + " is not UTF-8");
@@ -59,36 +61,44 @@ class Reader {
       : file_(file), model_(model), folder_(folder), source_(std::move(source)) {}
 
   Graph go() {
-    const OnnxGraph& from = model_.graph;
     if (model_.has_training) throw Error("the file holds graphs for training, which are not supported");
     if (model_.functions > 0)
       throw Error("the file defines functions of its own, which are not supported here");
-    graph_.name = from.name;
     read_opsets();
-    read_initializers();
-    for (const OnnxValueInfo& input : from.inputs) {
-      const std::string name = read_value(input, "input");
-      if (!graph_.initializers.contains(name)) graph_.inputs.push_back(name);
-    }
-    refuse_twice(graph_.inputs, "input");
-    for (const OnnxValueInfo& output : from.outputs) graph_.outputs.push_back(read_value(output, "output"));
-    for (const OnnxValueInfo& value : from.values) read_value(value, "value");
-    for (const OnnxNode& node : from.nodes) graph_.nodes.push_back(read_node(node));
-    for (const OnnxAnnotation& annotation : from.annotations) {
-      for (const OnnxEntry& entry : annotation.entries) {
-        graph_.values[std::string(annotation.tensor)].annotations[std::string(entry.key)] = entry.value;
-      }
-    }
+    Graph read = read_graph(model_.graph, 0);
+    read.opsets.merge(graph_.opsets);
     for (const OnnxEntry& entry : model_.metadata) {
-      if (!graph_.metadata.emplace(entry.key, entry.value).second)
+      if (!read.metadata.emplace(entry.key, entry.value).second)
         throw Error("two entries of the metadata are called " + quote_text(entry.key));
     }
+    graph_ = std::move(read);
     name_nodes();
     place_certificates(graph_).take();
     return sorted(std::move(graph_));
   }
 
  private:
+  /// A graph, or one within a node's attribute: without operator sets and metadata, and not sorted.
+  Graph read_graph(const OnnxGraph& from, int depth) {
+    Graph read{.name = std::string(from.name)};
+    read_initializers(from, read);
+    for (const OnnxValueInfo& input : from.inputs) {
+      const std::string name = read_value(input, "input", read);
+      if (!read.initializers.contains(name)) read.inputs.push_back(name);
+    }
+    refuse_twice(read.inputs, "input");
+    for (const OnnxValueInfo& output : from.outputs)
+      read.outputs.push_back(read_value(output, "output", read));
+    for (const OnnxValueInfo& value : from.values) read_value(value, "value", read);
+    for (const OnnxNode& node : from.nodes) read.nodes.push_back(read_node(node, depth));
+    for (const OnnxAnnotation& annotation : from.annotations) {
+      for (const OnnxEntry& entry : annotation.entries) {
+        read.values[std::string(annotation.tensor)].annotations[std::string(entry.key)] = entry.value;
+      }
+    }
+    return inline_branches(std::move(read));
+  }
+
   void read_opsets() {
     for (const auto& [domain, version] : model_.opsets) {
       // The ONNX library stores versions in an int, which would take 2^32 + 1 for 1.
@@ -116,15 +126,13 @@ class Reader {
     return version;
   }
 
-  void read_initializers() {
-    if (!model_.graph.sparse_initializers.empty())
-      throw Error(sparse_text(model_.graph.sparse_initializers.front()));
-    for (const WireExtent& message : model_.graph.initializers) {
+  void read_initializers(const OnnxGraph& from, Graph& into) const {
+    if (!from.sparse_initializers.empty()) throw Error(sparse_text(from.sparse_initializers.front()));
+    for (const WireExtent& message : from.initializers) {
       const OnnxTensor proto = parse_onnx_tensor(file_, message).take();
       if (proto.name.empty()) throw Error("an initializer has no name");
       check_name(proto.name, "initializer");
-      if (!graph_.initializers.emplace(proto.name, tensor_in(file_, message, proto, folder_, source_))
-               .second) {
+      if (!into.initializers.emplace(proto.name, tensor_in(file_, message, proto, folder_, source_)).second) {
         throw Error("two initializers are called " + quote_text(proto.name));
       }
     }
@@ -140,11 +148,11 @@ class Reader {
            "; only dense ones are supported";
   }
 
-  std::string read_value(const OnnxValueInfo& info_of_file, const char* what) {
+  static std::string read_value(const OnnxValueInfo& info_of_file, const char* what, Graph& into) {
     std::string name(info_of_file.name);
     if (name.empty()) throw Error("an " + std::string(what) + " has no name");
     check_name(name, what);
-    Value& value = graph_.values[name];
+    Value& value = into.values[name];
     if (info_of_file.kind == OnnxValueInfo::Kind::kNone) return name;
     if (info_of_file.kind == OnnxValueInfo::Kind::kOther) {
       throw Error(std::string(what) + " " + quote_text(name) +
@@ -164,7 +172,7 @@ class Reader {
     return name;
   }
 
-  Node read_node(const OnnxNode& from) {
+  Node read_node(const OnnxNode& from, int depth) {
     Node node;
     node.name = from.name;
     node.op = from.op;
@@ -180,7 +188,7 @@ class Reader {
     }
     for (const OnnxAttribute& attribute : from.attributes) {
       const std::string name(attribute.name);
-      if (!node.attributes.emplace(name, read_attribute(node, attribute)).second) {
+      if (!node.attributes.emplace(name, read_attribute(node, attribute, depth)).second) {
         throw Error(text_of(node) + " has two attributes " + quote_text(name));
       }
       check_axes(node, name, node.attributes.at(name));
@@ -201,8 +209,12 @@ class Reader {
     }
   }
 
-  Attribute read_attribute(const Node& node, const OnnxAttribute& from) const {
+  /// A graph is read where it belongs to an operator that runs graphs.
+  Attribute read_attribute(const Node& node, const OnnxAttribute& from, int depth) {
     switch (from.type) {
+      case OnnxAttributeType::kGraph:
+        if (node.is("If") || node.is("Loop") || node.is("Scan")) return read_body(node, from, depth + 1);
+        return Opaque{opaque_kind(from.type)};
       case OnnxAttributeType::kFloat: return from.number;
       case OnnxAttributeType::kInt: return from.integer;
       case OnnxAttributeType::kString: return std::string(from.text);
@@ -212,6 +224,16 @@ class Reader {
       case OnnxAttributeType::kStrings: return texts_of(from.texts);
       default: return Opaque{opaque_kind(from.type)};
     }
+  }
+
+  Opaque read_body(const Node& node, const OnnxAttribute& from, int depth) {
+    if (depth > kMostNested)
+      throw Error(text_of(node) + ": graphs are nested more than " + std::to_string(kMostNested) + " deep");
+    const Result<OnnxGraph> body = parse_onnx_graph(file_, from.graph);
+    if (!body.ok())
+      throw Error(text_of(node) + ", attribute " + quote_text(from.name) + ": " + body.failure().message);
+    return {.what = opaque_kind(from.type),
+            .body = std::make_shared<const Graph>(read_graph(body.value(), depth))};
   }
 
   Attribute read_tensor_attribute(const Node& node, const OnnxAttribute& from) const {
@@ -248,7 +270,7 @@ class Reader {
   const OnnxDataFolder& folder_;
   const std::shared_ptr<const InputFile> source_;
   std::map<std::string, std::int64_t, std::less<>> imports_;  ///< by the file's names of domains
-  Graph graph_;
+  Graph graph_;  ///< its operator sets, while the others are read
 };
 
 }  // namespace

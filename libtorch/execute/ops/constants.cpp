@@ -1,9 +1,10 @@
-// Operators that make tensors out of attributes, shapes and types.
+// Operators that make tensors out of attributes, shapes and types, and the choice between branches.
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "graph/choose.h"
 #include "libtorch/execute/ops/cast.h"
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/integers.h"
@@ -95,10 +96,25 @@ Outputs eye_like(const Call& call) {
   return {cast({eye, ElementType::kBool}, type_attribute(call, "dtype", call.type(0)))};
 }
 
+/// The plan computes the values of one side alone (graph/choose.h).
+Outputs side_of_choose(const Call& call) {
+  if (!graph::is_choose(call.node())) call.fail("expected a condition, and two values for each output");
+  const at::Tensor& condition = call.tensor(0);
+  if (condition.numel() != 1) call.fail("expected one condition, found " + std::to_string(condition.numel()));
+  const std::size_t first = condition.item<bool>() ? 1 : 1 + call.outputs();
+  Outputs made;
+  for (std::size_t i = 0; i < call.outputs(); ++i) made.push_back(call.in(first + i));
+  return made;
+}
+
 constexpr OperatorRow kConstantsRows[] = {
-    {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
-    {"Shape", shape},       {"Size", size},
-    {"Range", range},       {"EyeLike", eye_like},
+    {"Constant", constant},
+    {"ConstantOfShape", constant_of_shape},
+    {"Shape", shape},
+    {"Size", size},
+    {"Range", range},
+    {"EyeLike", eye_like},
+    {graph::kChoose, side_of_choose, graph::kControlDomain},
 };
 
 }  // namespace

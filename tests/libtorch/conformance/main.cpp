@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "graph/control/decide.h"
 #include "graph/onnx/expand_functions.h"
 #include "graph/onnx/read.h"
 #include "libtorch/engine.h"
@@ -100,8 +101,9 @@ std::string difference(const TypedTensor& found, const TypedTensor& expected, co
 std::string run_case(const fs::path& folder, const Options& options, std::string& why) {
   crumb::graph::Graph graph;
   try {
-    graph = crumb::graph::expand_functions(crumb::graph::read_onnx(folder / "model.onnx"),
-                                           crumb::libtorch::engine());
+    graph = crumb::graph::expand_functions(
+        crumb::graph::decide_control_flow(crumb::graph::read_onnx(folder / "model.onnx")),
+        crumb::libtorch::engine());
   } catch (const crumb::Error& error) {
     why = error.what();
     return "refused";

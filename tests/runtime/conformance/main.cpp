@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string>
 
+#include "graph/control/decide.h"
 #include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
@@ -73,8 +74,8 @@ std::string run_case(const fs::path& folder, std::string& why) {
   const crumb::runtime::Engine engine(1);
   crumb::graph::Graph graph;
   try {
-    graph = crumb::graph::infer_shapes(
-        crumb::graph::expand_functions(crumb::graph::read_onnx(folder / "model.onnx"), engine));
+    graph = crumb::graph::infer_shapes(crumb::graph::expand_functions(
+        crumb::graph::decide_control_flow(crumb::graph::read_onnx(folder / "model.onnx")), engine));
   } catch (const crumb::Error& error) {
     why = error.what();
     return "refused";

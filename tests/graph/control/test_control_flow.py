@@ -1,0 +1,152 @@
+"""If, Loop and Scan in drawn networks: both engines give what onnxruntime gives."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from case_runner import case_runner
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+control = pytest.importorskip("control_networks", reason="onnxruntime is not installed (scripts/setup tests)")
+
+DRAWN = 60
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drawn")
+    cases = []
+    for seed in range(DRAWN):
+        if not control.draw(seed, folder / str(seed)):
+            cases.append(folder / str(seed))
+    assert len(cases) > DRAWN * 2 // 3  # onnxruntime takes most of them
+    return cases
+
+
+@pytest.mark.parametrize("program", ["crumb_runtime_cases", "crumb_onnx_cases"])
+def test_both_engines_agree_with_onnxruntime(program, drawn):
+    verdicts = case_runner(program, "cmake --build --preset release")(drawn)
+    wrong = [f"{Path(folder).name}: {v.state}: {v.why}" for folder, v in verdicts.items() if v.state != "passed"]
+    assert not wrong, f"{len(wrong)} of {len(verdicts)} cases:\n" + "\n".join(wrong[:20])
+
+
+FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+
+
+def info(name, kind=FLOAT, shape=(2, 3)):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def graph_of(nodes, outputs, inputs=(), constants=()):
+    return helper.make_graph(nodes, "g", [info(*i) for i in inputs], [info(o, shape=None) for o in outputs], list(constants))
+
+
+def branch(op="Relu", value="x", output="b"):
+    return graph_of([helper.make_node(op, [value], [output])], [output])
+
+
+def if_node(then, otherwise, outputs=("y",), name="choice"):
+    return helper.make_node("If", ["flag"], list(outputs), name=name, then_branch=then, else_branch=otherwise)
+
+
+def model_of(nodes, output="y", inputs=(("x",), ("flag", BOOL, ()))):
+    graph = graph_of(nodes, [output], inputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+def nested(depth):
+    inner = branch()
+    for _ in range(depth):
+        inner = graph_of([if_node(inner, branch(), ["c"])], ["c"])
+    return model_of([if_node(inner, branch())])
+
+
+def loop(count, inputs=(("i", INT64, ()), ("c", BOOL, ()), ("s",)), nodes=(), goes_on="c"):
+    body = graph_of([helper.make_node("Tanh", ["s"], ["t"]), *nodes], [goes_on, "t"], inputs)
+    return helper.make_node("Loop", [count, "", "x"], ["y"], name="again", body=body)
+
+
+def count_of(number):
+    return helper.make_node("Constant", [], ["count"], value=numpy_helper.from_array(np.array(number, np.int64)))
+
+
+def trips_of_values():
+    cast = helper.make_node("Cast", ["sum"], ["count"], to=INT64)
+    return model_of([helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0), cast, loop("count")])
+
+
+HOSTILE = {
+    "nested": (nested(80), "refused", "nested more than 64 deep"),
+    "no-output": (model_of([if_node(branch(output="b"), graph_of([], ["nothing"]))]), "refused", "'nothing'"),
+    "unknown-outer": (model_of([if_node(branch(value="unheard"), branch())]), "refused", "'unheard'"),
+    "inner-from-outside": (model_of([if_node(branch(output="in"), branch()), helper.make_node("Relu", ["in"], ["z"])], "z"),
+                           "refused", "'in'"),
+    "from-the-other-branch": (model_of([if_node(branch(output="in"), branch(value="in"))]), "refused", "'in'"),
+    "cycle": (model_of([if_node(branch(value="y"), branch())]), "refused", "cycle"),
+    "outputs": (model_of([if_node(branch(), branch(), ["y", "z"])]), "refused", "'choice' (If) makes 2 values, and its then_branch 1"),
+    "inputs": (model_of([if_node(graph_of([], ["p"], [("p",)]), branch())]), "refused", "branches take none"),
+    "one-branch": (model_of([helper.make_node("If", ["flag"], ["y"], name="choice", then_branch=branch())]), "refused", "'else_branch'"),
+    "body-inputs": (model_of([count_of(2), loop("count", [("s",)])]), "refused", "'again' (Loop) takes 3 values, and its body 1"),
+    "endless": (model_of([loop("")]), "unsupported", "'again' (Loop)"),
+    "many-trips": (model_of([count_of(2**40), loop("count")]), "unsupported", "'again' (Loop)"),
+    "computed-trips": (trips_of_values(), "unsupported", "'again' (Loop)"),
+}  # fmt: skip
+
+
+def test_what_is_wrong_or_not_executed_is_refused_by_name(tmp_path):
+    for name, (model, *_) in HOSTILE.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_bytes(model.SerializeToString())
+    verdicts = case_runner("crumb_runtime_cases", "cmake --build --preset release")([tmp_path / name for name in HOSTILE])
+    for name, (_, state, words) in HOSTILE.items():
+        found = verdicts[str(tmp_path / name)]
+        assert found.state == state and words in found.why, (name, found)
+
+
+def two_branches():
+    """x [batch, 8] through one of two layers, each with a weight of its own, and a layer of both."""
+    rng = np.random.default_rng(3)
+    weight = lambda name, *size: numpy_helper.from_array(rng.normal(size=size).astype(np.float32) / 3, name)  # noqa: E731
+    layers = []
+    for side in ("then", "else"):
+        nodes = [helper.make_node("MatMul", ["x", f"w_{side}"], [f"m_{side}"], name=f"layer_{side}"),
+                 helper.make_node("Relu", [f"m_{side}"], [f"r_{side}"], name=f"relu_{side}"),
+                 helper.make_node("MatMul", [f"r_{side}", f"v_{side}"], [f"o_{side}"], name=f"second_{side}")]  # fmt: skip
+        layers.append(graph_of(nodes, [f"o_{side}"], (), [weight(f"w_{side}", 8, 16), weight(f"v_{side}", 16, 8)]))
+    nodes = [helper.make_node("If", ["flag"], ["h"], name="choice", then_branch=layers[0], else_branch=layers[1]),
+             helper.make_node("MatMul", ["h", "last"], ["y"], name="last_layer")]  # fmt: skip
+    inputs = [info("x", shape=["batch", 8]), info("flag", BOOL, [1])]
+    graph = helper.make_graph(nodes, "two", inputs, [info("y", shape=["batch", 4])], [weight("last", 8, 4)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+def samples_of(tmp_path, flags):
+    x = np.random.default_rng(5).normal(size=(24, 8)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x, flag=np.resize(np.array(flags), 24))
+    return tmp_path / "samples.npz"
+
+
+@pytest.mark.parametrize("flags", [[True], [True, False]], ids=["one branch", "both"])
+def test_branches_are_quantized_and_a_qcdq_file_has_the_if(crumb, tmp_path, flags):
+    model, written = tmp_path / "two.onnx", tmp_path / "two_qcdq.onnx"
+    onnx.save(two_branches(), model)
+    done = crumb("quantize", model, "-o", written, "--to", "qcdq", "--scheme", "W8A8", "--data", samples_of(tmp_path, flags))
+    for name in ("w_then", "w_else", "v_then", "v_else", "last"):
+        assert any(line.startswith(name) and "int8:channel" in line for line in done.stdout.splitlines()), name
+    says = done.stdout + done.stderr
+    assert ("no calibration sample took the branch" in says) == (flags == [True]), says
+    found = onnx.load(written)
+    assert [node.op_type for node in found.graph.node].count("If") == 1
+    session = control.runner(written.read_bytes())
+    for flag in (True, False):
+        feed = {"x": np.random.default_rng(7).normal(size=(5, 8)).astype(np.float32), "flag": np.array([flag])}
+        np.savez(tmp_path / "in.npz", **feed)
+        crumb("run", written, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+        made = np.load(tmp_path / "out.npz")["y"]
+        expected = session.run(None, feed)[0]
+        floats = control.runner(model.read_bytes()).run(None, feed)[0]
+        assert np.abs(made - expected).max() <= 2e-6 * np.abs(expected).max()  # both sum in floats, in different orders
+        assert 0 < np.abs(made - floats).max() < 0.1 * np.abs(floats).max()
