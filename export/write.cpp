@@ -17,6 +17,7 @@
 #include "graph/control/decide.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/lift_quantized.h"
+#include "graph/onnx/if_nodes.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/onnx/write.h"
@@ -120,7 +121,8 @@ WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOpti
       .native_types = options.native_types,
       .weights_as_float = options.weights_as_float,
       .arithmetic = options.allow_arithmetic ? Arithmetic::kWhereNeeded : Arithmetic::kNone};
-  const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &qcdq) : least_qcdq(source, wanted, qcdq);
+  const Graph made = graph::branch_by_branch(options.opset > 0 ? to_qcdq(source, wanted, &qcdq)
+                                                               : least_qcdq(source, wanted, qcdq));
   graph::write_onnx(put_block_products(made, products), path, [&](const Graph& found) {
     expect_same_products(made, products, found);
     expect_same_quantizers(from_qcdq(made), from_qcdq(found));

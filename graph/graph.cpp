@@ -69,7 +69,9 @@ std::vector<std::string> Node::texts_or(const std::string& a, std::vector<std::s
 }
 
 std::string text_of(const Node& node) {
-  const std::string op = node.domain.empty() ? node.op : node.domain + "::" + node.op;
+  const std::string op = is_choose(node)       ? "If"  // as people wrote it
+                         : node.domain.empty() ? node.op
+                                               : node.domain + "::" + node.op;
   return "node " + quote_text(node.name) + " (" + op + ")";
 }
 

@@ -134,6 +134,7 @@ class Inliner {
                 .outputs = node.outputs,
                 .attributes = {},
                 .metadata = std::move(node.metadata)};
+    if (choose.name.empty()) choose.name = nodes_.unlike("If");
     node.name = choose.name;
     for (const char* side : kBranchNames) {
       const Opaque* branch = body_of(node, side);

@@ -122,7 +122,7 @@ class Plan::Builder {
     substituted_ += step.has_substitute ? 1 : 0;
     const OperatorRow* row = step.has_substitute ? nullptr : find_operator(node.op, node.domain);
     const bool all_constant = take_inputs(row, step, facts);
-    std::string why = graph::text_of(node);
+    std::string why = graph::text_of(node) + graph::why_not_unrolled(node);
     try {
       if (step.has_substitute) {
         step.kernel = substitute->second;

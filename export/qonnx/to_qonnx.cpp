@@ -55,8 +55,8 @@ Graph portable(Graph graph, Profile profile) {
 Graph to_qonnx(Graph graph, const QonnxOptions& options) {
   Graph lowered = graph::lower_quantized(graph);
   expect_same_codes(graph, lowered);
-  graph = graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes);
-  if (!options.shapes.empty()) graph = graph::decide_control_flow(std::move(graph));
+  graph = graph::decide_control_flow(
+      graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes));
   graph = graph::to_float32(std::move(graph),
                             options.profile == Profile::kQonnx ? graph::Ends::kKept : graph::Ends::kFloat32);
   graph = graph::fold_known(std::move(graph));

@@ -13,6 +13,7 @@
 namespace crumb::graph {
 namespace {
 
+constexpr std::int64_t kMostAsked = 256;  // trips whose condition is computed: each asks for what came before
 constexpr std::int64_t kAxesAreInputs = 13;  // from this operator set on, of Unsqueeze
 
 const Opaque* body_of(const Node& node) {
@@ -215,7 +216,10 @@ class Unrolled {
       for (std::size_t i = 0; i < states; ++i) state[i] = names.at(body_.outputs[1 + i]);
       for (std::size_t i = 0; i < scans.size(); ++i)
         scans[i].push_back(names.at(body_.outputs[1 + states + i]));
-      goes_on = always ? always : condition_of(names.at(body_.outputs[0]));
+      if (always)
+        goes_on = always;
+      else
+        goes_on = trip < kMostAsked ? condition_of(names.at(body_.outputs[0])) : std::nullopt;
       if (!goes_on) return false;
     }
     for (std::size_t i = 0; i < node_.outputs.size(); ++i) {

@@ -17,8 +17,9 @@ bool is_loop(const Node& node);
 
 /// Replaces node `index`, a loop, by copies of its body where `constants` say how often it runs. Inner names
 /// get the loop's name and the trip's number in front; constants of the body, and so its weights, are shared
-/// by all trips. Returns false, and leaves the graph as it is, where the number of trips is not known, and
-/// where the copies would take more than kMostUnrolled nodes. The graph is not sorted afterwards.
+/// by all trips. Returns false, and leaves the graph as it is, where the number of trips is not known, where
+/// a condition that each trip computes holds for more than 256, and where the copies would take more than
+/// kMostUnrolled nodes. The graph is not sorted afterwards.
 bool unroll(Graph& graph, std::size_t index, const ConstantValues& constants);
 
 }  // namespace crumb::graph

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/choose.h"
+#include "graph/inline_branches.h"
 
 namespace crumb::graph {
 namespace {
@@ -107,6 +108,11 @@ Graph with_if_nodes(Graph graph) {
   graph.nodes = std::move(nodes);
   graph.opsets.erase(std::string(kControlDomain));
   return graph;
+}
+
+Graph branch_by_branch(Graph graph) {
+  if (!has_choose(graph)) return graph;
+  return sorted(inline_branches(with_if_nodes(std::move(graph))));
 }
 
 }  // namespace crumb::graph

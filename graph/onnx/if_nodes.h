@@ -11,4 +11,7 @@ namespace crumb::graph {
 /// output depends. Returns graphs without a Choose as they are. Precondition: the graph is sorted.
 Graph with_if_nodes(Graph graph);
 
+/// Returns the graph as reading what is written of it gives it: nodes branch by branch, Identities added.
+Graph branch_by_branch(Graph graph);
+
 }  // namespace crumb::graph

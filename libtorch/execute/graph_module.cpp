@@ -62,7 +62,8 @@ torch::nn::Module& child_of(torch::nn::Module& module, const std::string& name) 
 std::string unsupported_nodes(const Graph& graph) {
   std::string text;
   for (const Node& node : graph.nodes) {
-    if (!find_operator(node.op, node.domain)) text += (text.empty() ? "" : ", ") + graph::text_of(node);
+    if (!find_operator(node.op, node.domain))
+      text += (text.empty() ? "" : ", ") + graph::text_of(node) + graph::why_not_unrolled(node);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "graph/edit.h"
 #include "graph/part.h"
 
@@ -40,6 +41,19 @@ class Depths {
   std::map<std::string, std::size_t> depths_;
 };
 
+/// What lies in branches counts as made where the Choose is: no sample is held in the middle of a branch,
+/// which another sample may not take.
+void move_to_choose(const Graph& graph, Depths& depths) {
+  if (!graph::has_choose(graph)) return;
+  const graph::Sides sides(graph, graph.outputs);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!sides.is_on_one(i)) continue;
+    std::size_t at = sides.of(i);
+    while (sides.side(at).around != graph::Sides::kOutside) at = sides.side(at).around;
+    depths.set(graph.nodes[i], depths.of(graph.nodes[sides.side(at).choose].outputs[0]));
+  }
+}
+
 }  // namespace
 
 std::vector<Station> stations_of(const Graph& graph, const std::vector<SampledLayer>& layers) {
@@ -59,6 +73,7 @@ std::vector<Station> stations_of(const Graph& graph, const std::vector<SampledLa
     }
     depths.set(node, depth);
   }
+  move_to_choose(graph, depths);
   for (const Node& node : graph.nodes) {
     const std::size_t taken_at = depths.of(node.outputs.empty() ? std::string() : node.outputs[0]);
     if (taken_at >= stations.size()) continue;  // behind the last station

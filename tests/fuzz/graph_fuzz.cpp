@@ -7,7 +7,9 @@
 
 #include "analysis/accumulator/check.h"
 #include "analysis/accumulator/simulate.h"
+#include "graph/control/decide.h"
 #include "graph/facts/infer_datatypes.h"
+#include "graph/onnx/if_nodes.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/onnx/schemas.h"
@@ -119,6 +121,8 @@ void fuzz(std::span<const std::byte> input) {
     check_change(read, [&](const Graph& from) { return graph::with_opset(from, target); });
   }
   check_change(read, [](const Graph& from) { return graph::annotate_integers(graph::infer_shapes(from)); });
+  check_change(read, graph::decide_control_flow);
+  check_change(read, graph::with_if_nodes);
   check_counted(read);
 }
 

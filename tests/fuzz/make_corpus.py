@@ -359,7 +359,31 @@ def graphs():
         ("Cast", "b", "c", {"to": 1}), ("Mul", "a c", "d"), ("ConstantOfShape", "t", "e"), ("Add", "x d", "y"),
     ], [("t", np.array([2, 2]))], (2, 2))  # fmt: skip
 
+    body = lambda inputs, outputs, *nodes: onnx.helper.make_graph(  # noqa: E731
+        [onnx.helper.make_node(op, i.split(), o.split(), **dict(*rest)) for op, i, o, *rest in nodes], "b",
+        [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.UNDEFINED, None) for n in inputs.split()],
+        [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, None) for n in outputs.split()])  # fmt: skip
+    side = lambda op, made: body("", made, (op, "x", made))  # noqa: E731
+    inner = body("", "b", ("If", "f", "b", {"then_branch": side("Neg", "c"), "else_branch": side("Abs", "c")}))
+    decides = ("Greater", "m z", "f"), ("ReduceMean", "x", "m", {"keepdims": 0})
+    graph_file("if", [decides[1], decides[0],
+                      ("If", "f", "y", {"then_branch": inner, "else_branch": side("Relu", "b")})],
+               [("z", np.float32(0))])  # fmt: skip
+    graph_file("if_decided", [("If", "t", "y", {"then_branch": inner, "else_branch": side("Relu", "b")})],
+               [("t", np.array(True)), ("f", np.array(False))])  # fmt: skip
+    again = body("i c s", "d t u", ("Identity", "c", "d"), ("Add", "s x", "t"), ("Neg", "s", "u"))
+    graph_file("loop", [("Loop", "n t x", "y u", {"body": again})], [("n", np.int64(3)), ("t", np.array(True))])
+    until = body("i c s", "d t", ("Add", "s x", "t"), ("Less", "i n", "d"))
+    graph_file("loop_until", [("Loop", " t x", "y", {"body": until})], [("n", np.int64(2)), ("t", np.array(True))])
+    row = body("s r", "t u", ("Add", "s r", "t"), ("Abs", "t", "u"))
+    graph_file("scan", [("Scan", "z x", "s y", {"body": row, "num_scan_inputs": 1, "scan_input_directions": [1]})],
+               [("z", np.float32(0))])  # fmt: skip
+
     # Broken in one way each.
+    graph_file("if_cycle", [("If", "t", "y", {"then_branch": body("", "b", ("Neg", "y", "b")), "else_branch": inner})],
+               [("t", np.array(True)), ("f", np.array(False))])  # fmt: skip
+    graph_file("if_missing", [("If", "t", "y", {"then_branch": inner, "else_branch": body("", "q", ("Neg", "x", "b"))})],
+               [("t", np.array(True)), ("f", np.array(False))])  # fmt: skip
     graph_file("cycle", [("Add", "x b", "a"), ("Neg", "a", "b"), ("Neg", "b", "y")])
     graph_file("self", [("Neg", "y", "y")])
     graph_file("missing", [("Add", "x nobody", "y")])
