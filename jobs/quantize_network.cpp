@@ -6,6 +6,7 @@
 #include "export/check_for_profile.h"
 #include "graph/onnx/write.h"
 #include "graph/passes/to_float32.h"
+#include "jobs/checkpoint_notes.h"
 #include "jobs/layer_files_of.h"
 #include "jobs/needed_memory.h"
 #include "jobs/network_quantization.h"
@@ -159,6 +160,7 @@ QuantizeReport quantize_network(const QuantizeRequest& request, Observer& observ
   if (source.checkpoint()) {
     report.skipped = source.checkpoint()->skipped();
     report.dequantized = source.checkpoint()->dequantized();
+    note_reading(*source.checkpoint(), observer);
   }
   if (request.dry_run) {
     report.plan = network.plan();

@@ -9,6 +9,7 @@
 #include "base/within.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/checkpoint/sentence_modules.h"
+#include "formats/checkpoint/text_config.h"
 #include "formats/gguf/gguf.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/bert.h"
@@ -28,7 +29,16 @@ Build builder_of(std::string_view model_type) {
   return nullptr;
 }
 
-std::string known() { return "bert, " + DecoderConfig::known(); }
+std::string known() { return "bert, " + DecoderConfig::known() + ", and the text of " + known_text_models(); }
+
+/// What the text of a model of several networks is: ", with a text of 'ministral3'"; empty for others.
+std::string text_of_part(const JsonFile& config) {
+  const auto part = config.root().find("text_config");
+  if (part == config.root().end() || !part->is_object()) return "";
+  const auto type = part->find("model_type");
+  if (type == part->end() || !type->is_string()) return "";
+  return " with a text of " + quote_text(type->get<std::string>());
+}
 
 JsonFile config_of(const ModelWeights& weights) {
   const std::string path =
@@ -48,7 +58,7 @@ Build architecture_of(const JsonFile& config) {
   if (!type) throw config.error("it has no \"model_type\"; known are: " + known());
   const Build build = builder_of(*type);
   if (!build) {
-    throw config.error("found the architecture " + quote_text(*type) +
+    throw config.error("found the architecture " + quote_text(*type) + text_of_part(config) +
                        ", which cannot be written as a graph; known are: " + known());
   }
   return build;

@@ -6,9 +6,11 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/within.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "export/gguf/keep_codes.h"
 #include "export/gguf/to_gguf.h"
+#include "jobs/checkpoint_notes.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -51,6 +53,7 @@ void write_export_gguf(const std::string& input, const std::string& output, bool
   claim_output(output);
   const TensorSource source = TensorSource::open(input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), output);
+  if (source.checkpoint() && source.kind() != "gguf") jobs::note_reading(*source.checkpoint(), terminal());
   try {
     print_gguf(output, exporting::write_gguf(source, output), json);
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 #include "formats/checkpoint/checkpoint.h"
+#include "formats/checkpoint/decoder_part.h"
 #include "formats/checkpoint/detect.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/checkpoint/model_files.h"
@@ -75,6 +76,8 @@ class CheckpointOpener {
       return Failure{quote_text(path_.native()) + " is already quantized: " + *checkpoint_.quantized_ +
                      "; expected a checkpoint in floating point, or one of " +
                      std::string(kReadQuantizations)};
+    if (!checkpoint_.quantized_)
+      if (const Status taken = take_decoder(); !taken.ok()) return taken.failure();
     return std::move(checkpoint_);
   }
 
@@ -411,7 +414,32 @@ class CheckpointOpener {
     if (checkpoint_.config_ == nullptr) return;
     std::size_t erased = 0;
     for (const char* key : kQuantizationKeys) erased += checkpoint_.config_->erase(key);
-    if (erased == 0) return;
+    if (erased > 0) store_config();
+  }
+
+  /// Takes what a decoder is called and what is around it off.
+  Status take_decoder() {
+    if (checkpoint_.config_ == nullptr) return {};
+    Result<std::optional<DecoderPart>> found = find_decoder(*checkpoint_.config_, checkpoint_.tensors_);
+    if (!found.ok()) return Failure{quote_text(path_.native()) + ": " + found.failure().message};
+    if (!found.value()) return {};
+    DecoderPart& part = *found.value();
+    checkpoint_.tensors_ = std::move(part.tensors);
+    if (Status sorted = sort_tensors(); !sorted.ok()) return sorted;
+    for (SkippedEntry& skipped : part.skipped) checkpoint_.skipped_.push_back(std::move(skipped));
+    if (!part.config) return {};
+    *checkpoint_.config_ = std::move(*part.config);
+    store_config();
+    std::erase_if(checkpoint_.files_, [&](const ModelFile& file) {
+      if (!is_of_images(file.path)) return false;
+      checkpoint_.skipped_.push_back({file.path, "a file about images, which are not read"});
+      return true;
+    });
+    return {};
+  }
+
+  /// Makes config.json of the configuration as it is now.
+  void store_config() {
     const std::string text = checkpoint_.config_->dump(2) + "\n";
     const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
     const std::vector<std::byte>& kept = checkpoint_.made_files_.emplace_back(bytes.begin(), bytes.end());

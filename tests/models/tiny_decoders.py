@@ -278,9 +278,16 @@ def prefill(model, ids):
     return run(model, ids[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0].numpy()
 
 
-def draw(model, name):
-    """Draws all parameters anew, and scales the last norm so that the logits' standard deviation is SPREAD."""
-    generator = torch.Generator().manual_seed(seed_of(name))
+def last_norm(model):
+    """Of a decoder, or of the language model in one that reads images, too."""
+    return getattr(model.model, "language_model", model.model).norm
+
+
+def draw(model, name, seed=None):
+    """Draws all parameters anew, and scales the last norm so that the logits' standard deviation is SPREAD. `name`: of
+    CONFIGS, or another with a seed of its own."""
+    seed = seed_of(name) if seed is None else seed
+    generator = torch.Generator().manual_seed(seed)
     gemma = name.startswith("gemma")
 
     def normal(shape):
@@ -297,19 +304,22 @@ def draw(model, name):
                 tensor.copy_(normal(tensor.shape) * (tensor.shape[1] ** -0.5 if gemma else 1))
             else:
                 sharp = 1.5 if "q_proj" in parameter or "k_proj" in parameter or "qkv" in parameter else 1.1
-                tensor.copy_(sharp * normal(tensor.shape) / math.sqrt(tensor.shape[1]))
+                tensor.copy_(sharp * normal(tensor.shape) / math.sqrt(tensor.shape[-1]))
     cap = getattr(model.config, "final_logit_softcapping", None)
     model.config.final_logit_softcapping = None
-    spread = prefill(model, tokens(name)).std()
+    spread = prefill(model, tokens_of(seed)).std()
     model.config.final_logit_softcapping = cap
     with torch.no_grad():
-        gain = model.model.norm.weight
+        gain = last_norm(model).weight
         gain.copy_((gain + 1) * (SPREAD / spread) - 1 if gemma else gain * (SPREAD / spread))
 
 
+def tokens_of(seed, count=LENGTH):
+    return np.random.default_rng([seed, count]).integers(0, 256, count)
+
+
 def tokens(name, count=LENGTH):
-    generator = np.random.default_rng([seed_of(name), count])
-    return generator.integers(0, 256, count)
+    return tokens_of(seed_of(name), count)
 
 
 def write_tokenizer(folder):
