@@ -98,9 +98,10 @@ void add_dequantize(CLI::App& app) {
   auto options = std::make_shared<DequantizeFlags>();
   CLI::App* verb = app.add_subcommand(
       "dequantize", "Turn codes into floats: a packed file, GGUF, or what others quantized");
-  verb->add_option(
-          "input", options->input,
-          "The packed file, a .gguf file, or what compressed-tensors, GPTQ, AWQ or FP8 tools quantized")
+  verb->add_option("input", options->input,
+                   "The packed file, a .gguf file, or what compressed-tensors, GPTQ, AWQ, AutoRound, "
+                   "bitsandbytes or FP8 "
+                   "tools quantized")
       ->type_name("MODEL")
       ->required();
   verb->add_option("-o,--output", options->output,

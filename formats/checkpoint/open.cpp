@@ -12,6 +12,7 @@
 #include "formats/checkpoint/detect.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/checkpoint/model_files.h"
+#include "formats/checkpoint/quantized/bitsandbytes.h"
 #include "formats/checkpoint/quantized/dequantized_model.h"
 #include "formats/checkpoint/quantized/scaled_weights.h"
 #include "formats/checkpoint/shard_index.h"
@@ -377,9 +378,11 @@ class CheckpointOpener {
       if (stored.is_null() && !is_scaled_) return {};
       config = stored.is_null() ? nullptr : &stored;
     }
-    Result<DequantizedModel> model =
-        config == nullptr ? scaled_model(checkpoint_.tensors_, checkpoint_.tensor_files_)
-                          : dequantized_model(*config, checkpoint_.tensors_, checkpoint_.tensor_files_);
+    const std::vector<TensorEntry>& tensors = checkpoint_.tensors_;
+    const std::vector<InputFile>& files = checkpoint_.tensor_files_;
+    Result<DequantizedModel> model = config != nullptr ? dequantized_model(*config, tensors, files)
+                                     : is_of_bitsandbytes(tensors) ? bitsandbytes_model(tensors, files)
+                                                                   : scaled_model(tensors, files);
     if (!model.ok()) {
       *checkpoint_.quantized_ += ": " + model.failure().message;
       return {};

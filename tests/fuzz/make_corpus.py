@@ -734,6 +734,24 @@ def quantized():
     seed("gptq_v2", {"quant_method": "gptq", "bits": 4, "group_size": 16, "checkpoint_format": "gptq_v2"}, gptq)
     seed("awq", {"quant_method": "awq", "bits": 4, "group_size": 16},
          {"a.qweight": ("I32", 32, 2), "a.qzeros": ("I32", 2, 2), "a.scales": ("F16", 2, 16)})  # fmt: skip
+    seed("auto_round", {"quant_method": "auto-round", "bits": 5, "group_size": 16, "packing_format": "auto_round:auto_gptq"},
+         {"a.qweight": ("I32", 5, 32), "a.qzeros": ("I32", 2, 5), "a.scales": ("F16", 2, 32)})  # fmt: skip
+    bitsandbytes(seed)
+
+
+def bitsandbytes(seed):
+    nf4 = [-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0.0, 0.0795803, 0.1609302,
+        0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0]  # fmt: skip
+    for name, nested in (("nf4", {}), ("nf4_nested", {"nested_blocksize": 256, "nested_offset": 0.5})):
+        said = {"quant_type": "nf4", "blocksize": 32, "dtype": "bfloat16", "shape": [3, 33], **nested}
+        state = json.dumps(said, separators=(",", ":")).encode()
+        tensors = {"w.quant_state.bitsandbytes__nf4": ("U8", len(state)), "w.quant_map": ("F32", 16), "w": ("U8", 50, 1),
+            "w.absmax": ("U8" if nested else "F32", 4)}  # fmt: skip
+        if nested:
+            tensors |= {"w.nested_absmax": ("F32", 1), "w.nested_quant_map": ("F32", 256)}
+        seed(name, {"quant_method": "bitsandbytes"}, tensors, state + struct.pack("<16f", *nf4))
+    seed("llm_int8", {"quant_method": "bitsandbytes"},
+         {"a.weight_format": ("U8",), "a.weight": ("I8", 3, 5), "a.SCB": ("F32", 3)}, bytes(1))  # fmt: skip
 
 
 def adapters():

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "formats/checkpoint/quantized/bitsandbytes.h"
 #include "formats/checkpoint/quantized/scaled_weights.h"
 #include "formats/checkpoint/quantized/schemes.h"
 
@@ -33,6 +34,8 @@ Result<std::unique_ptr<Method>> method_of(const nlohmann::json& config) {
   if (name.value() == "compressed-tensors") return quantized::compressed_tensors_method(config);
   if (name.value() == "gptq") return quantized::gptq_method(config);
   if (name.value() == "awq") return quantized::awq_method(config);
+  if (name.value() == "auto-round" || name.value() == "intel/auto-round")
+    return quantized::auto_round_method(config);
   return Failure{(name.value().empty() ? "it has no quant_method"
                                        : "quant_method " + quote_text(name.value()) + " is not read") +
                  "; read are " + std::string(kReadQuantizations)};
@@ -171,6 +174,8 @@ Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
     if (!block.ok()) return block.failure();
     return scaled_model(tensors, files, block.value());
   }
+  if (config.is_object() && config.value("quant_method", nlohmann::json()) == "bitsandbytes")
+    return bitsandbytes_model(tensors, files);
   const Result<std::unique_ptr<Method>> method = method_of(config);
   if (!method.ok()) return method.failure();
   return ModelMaker(*method.value(), tensors, files).make();

@@ -8,6 +8,9 @@
 //                        mxfp8-quantized
 //   GPTQ                 checkpoint_format gptq and gptq_v2 of 2, 3, 4 and 8 bits, with and without desc_act
 //   AWQ                  version gemm, 4 bits
+//   AutoRound            packing_format auto_round, auto_round:auto_gptq and auto_round:auto_awq, of 2 to 8
+//                        bits (the last: 4)
+//   bitsandbytes         NF4, FP4, LLM.int8 (bitsandbytes.h)
 //   fp8, fbgemm_fp8      and modelopt's FP8: scales beside weights of 8 bits (scaled_weights.h)
 // quantized_matrix.h has their layouts. Values are computed in the type of the scales, as these libraries do
 // (NVFP4 and MX in bfloat16), which is the type that the tensors then have. Quantizers of activations and of
@@ -39,6 +42,7 @@ Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
                                            const std::vector<InputFile>& files);
 
 /// What dequantized_model() reads, for messages.
-inline constexpr std::string_view kReadQuantizations = "compressed-tensors, gptq, awq and fp8";
+inline constexpr std::string_view kReadQuantizations =
+    "compressed-tensors, gptq, awq, auto-round, bitsandbytes and fp8";
 
 }  // namespace crumb

@@ -1,6 +1,8 @@
-// GPTQ and AWQ folders: bits, groups and outputs follow from the shapes; the configuration says which layout.
+// GPTQ, AWQ and AutoRound folders: bits, groups and outputs follow from the shapes; the configuration says which layout.
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
@@ -40,6 +42,20 @@ Result<Operands> operands_of(const Module& module) {
   return Operands{codes.value(), zeros.value(), scales.value()};
 }
 
+constexpr std::int64_t kGptqWidths[] = {2, 3, 4, 8}, kAutoRoundWidths[] = {2, 3, 4, 5, 6, 7, 8};
+
+bool is_any_of(std::int64_t bits, std::span<const std::int64_t> widths) {
+  return std::ranges::find(widths, bits) != widths.end();
+}
+
+/// "2, 3, 4 or 8".
+std::string widths_text(std::span<const std::int64_t> widths, const std::string& last) {
+  std::string text;
+  for (const std::int64_t& width : widths)
+    text += (text.empty() ? "" : &width == &widths.back() ? " " + last + " " : ", ") + std::to_string(width);
+  return text;
+}
+
 std::string groups_text(std::int64_t group) {
   return group > 0 ? "groups of " + std::to_string(group) : "a group a row";
 }
@@ -59,10 +75,11 @@ Result<std::uint64_t> group_size(const Module& module, std::int64_t configured, 
 
 class Gptq final : public Method {
  public:
-  Gptq(bool first_version, std::int64_t bits, std::int64_t group)
-      : first_version_(first_version), group_(group) {
-    reading_ = {.method = std::string("GPTQ (") + (first_version ? "gptq" : "gptq_v2") + ", " +
-                          std::to_string(bits) + " bits, " + groups_text(group) + ")",
+  /// `method`: "GPTQ (gptq", followed by what the configuration says of codes. `widths`: numbers of bits.
+  Gptq(const std::string& method, ZeroPlacement zeros, std::span<const std::int64_t> widths,
+       std::int64_t bits, std::int64_t group)
+      : zeros_(zeros), widths_(widths), group_(group) {
+    reading_ = {.method = method + ", " + std::to_string(bits) + " bits, " + groups_text(group) + ")",
                 .codes = {"qweight"},
                 .taken = {"qweight", "qzeros", "scales", "g_idx"}};
   }
@@ -76,15 +93,15 @@ class Gptq final : public Method {
     QuantizedLayout layout;
     layout.codes = CodePlacement::kColumns;
     layout.meaning = CodeMeaning::kUnsigned;
-    layout.zeros = first_version_ ? ZeroPlacement::kGptq1 : ZeroPlacement::kGptq2;
+    layout.zeros = zeros_;
     layout.rows = codes->shape[1];
     layout.groups = scales->shape[0];
     // [G, N] scales and [G, N * bits / 32] zero points: the bits.
     const auto bits = exact_quotient(checked::multiply(zeros->shape[1], 32), layout.rows);
-    if (!bits || (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8))
-      return tensor_failure(module.name + ".qzeros", "it is " + found_text(*zeros) + " beside " +
-                                                         std::to_string(layout.rows) +
-                                                         " outputs, expected words for 2, 3, 4 or 8 bits");
+    if (!bits || *bits > 8 || !is_any_of(static_cast<std::int64_t>(*bits), widths_))
+      return tensor_failure(module.name + ".qzeros",
+                            "it is " + found_text(*zeros) + " beside " + std::to_string(layout.rows) +
+                                " outputs, expected words for " + widths_text(widths_, "or") + " bits");
     layout.bits = static_cast<unsigned>(*bits);
     const auto cols = exact_quotient(checked::multiply(codes->shape[0], 32), *bits);
     if (!cols)
@@ -119,15 +136,16 @@ class Gptq final : public Method {
   }
 
  private:
-  bool first_version_;
+  ZeroPlacement zeros_;
+  std::span<const std::int64_t> widths_;
   std::int64_t group_;
   Reading reading_;
 };
 
 class Awq final : public Method {
  public:
-  explicit Awq(std::int64_t group) : group_(group) {
-    reading_ = {.method = "AWQ (gemm, 4 bits, " + groups_text(group) + ")",
+  Awq(const std::string& method, std::int64_t group) : group_(group) {
+    reading_ = {.method = method + ", 4 bits, " + groups_text(group) + ")",
                 .codes = {"qweight"},
                 .taken = {"qweight", "qzeros", "scales"}};
   }
@@ -197,12 +215,14 @@ Result<std::unique_ptr<Method>> gptq_method(const nlohmann::json& config) {
     return Failure{"GPTQ's pack_dtype " + quote_text(packed.value()) + " is not read, expected int32"};
   const Result<std::int64_t> bits = integer_of(config, "bits", 4);
   if (!bits.ok()) return bits.failure();
-  if (bits.value() != 2 && bits.value() != 3 && bits.value() != 4 && bits.value() != 8)
-    return Failure{"GPTQ of " + std::to_string(bits.value()) + " bits is not read; read are 2, 3, 4 and 8"};
+  if (!is_any_of(bits.value(), kGptqWidths))
+    return Failure{"GPTQ of " + std::to_string(bits.value()) + " bits is not read; read are " +
+                   widths_text(kGptqWidths, "and")};
   const Result<std::int64_t> group = configured_group(config, 128);
   if (!group.ok()) return group.failure();
-  return std::unique_ptr<Method>(
-      std::make_unique<Gptq>(format.value() == "gptq", bits.value(), group.value()));
+  return std::unique_ptr<Method>(std::make_unique<Gptq>(
+      "GPTQ (" + format.value(), format.value() == "gptq" ? ZeroPlacement::kGptq1 : ZeroPlacement::kGptq2,
+      kGptqWidths, bits.value(), group.value()));
 }
 
 Result<std::unique_ptr<Method>> awq_method(const nlohmann::json& config) {
@@ -219,7 +239,42 @@ Result<std::unique_ptr<Method>> awq_method(const nlohmann::json& config) {
     return Failure{"AWQ of " + std::to_string(bits.value()) + " bits is not read, expected 4"};
   const Result<std::int64_t> group = configured_group(config, 128);
   if (!group.ok()) return group.failure();
-  return std::unique_ptr<Method>(std::make_unique<Awq>(group.value()));
+  return std::unique_ptr<Method>(std::make_unique<Awq>("AWQ (gemm", group.value()));
+}
+
+Result<std::unique_ptr<Method>> auto_round_method(const nlohmann::json& config) {
+  for (const char* key : {"rotation_config", "super_bits", "super_group_size"})
+    if (const auto found = config.find(key); found != config.end() && !found->is_null())
+      return Failure{"AutoRound with " + std::string(key) + " is not read"};
+  const Result<std::string> type = text_of(config, "data_type", "int");
+  if (!type.ok()) return type.failure();
+  if (type.value() != "int")
+    return Failure{"AutoRound's data_type " + quote_text(type.value()) + " is not read, expected int"};
+  if (!config.contains("packing_format") && config.contains("backend"))
+    return Failure{"AutoRound's configuration has a backend and no packing_format, as before version 0.4"};
+  const Result<std::string> found = text_of(config, "packing_format", "auto_round:auto_gptq");
+  if (!found.ok()) return found.failure();
+  const std::string& format = found.value();
+  const Result<std::int64_t> bits = integer_of(config, "bits", 4);
+  if (!bits.ok()) return bits.failure();
+  const Result<std::int64_t> group = configured_group(config, 128);
+  if (!group.ok()) return group.failure();
+  if (format == "auto_round:auto_awq" || format == "auto_round:awq") {
+    if (bits.value() != 4)
+      return Failure{"AutoRound of " + std::to_string(bits.value()) + " bits with packing_format " +
+                     quote_text(format) + " is not read, expected 4"};
+    return std::unique_ptr<Method>(std::make_unique<Awq>("AutoRound (auto_awq", group.value()));
+  }
+  const bool less_one = format == "auto_round:auto_gptq" || format == "auto_round:gptq";
+  if (!less_one && format != "auto_round" && format != "auto_round:gptqmodel")
+    return Failure{"AutoRound's packing_format " + quote_text(format) +
+                   " is not read; read are auto_round, auto_round:auto_gptq and auto_round:auto_awq"};
+  if (!is_any_of(bits.value(), kAutoRoundWidths))
+    return Failure{"AutoRound of " + std::to_string(bits.value()) + " bits is not read; read are 2 to 8"};
+  return std::unique_ptr<Method>(
+      std::make_unique<Gptq>(less_one ? "AutoRound (auto_gptq" : "AutoRound (auto_round",
+                             less_one ? ZeroPlacement::kAutoRound : ZeroPlacement::kGptq2, kAutoRoundWidths,
+                             bits.value(), group.value()));
 }
 
 }  // namespace crumb::quantized

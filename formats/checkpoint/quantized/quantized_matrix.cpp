@@ -298,7 +298,8 @@ class QuantizedMatrix final : public ComputedMatrix {
       case ZeroPlacement::kBytes: return read_zero_bytes(tile, work);
       case ZeroPlacement::kDown: return read_zeros_down(tile, work);
       case ZeroPlacement::kGptq1:
-      case ZeroPlacement::kGptq2: return read_zeros_across(tile, work);
+      case ZeroPlacement::kGptq2:
+      case ZeroPlacement::kAutoRound: return read_zeros_across(tile, work);
       case ZeroPlacement::kAwq: break;
     }
     work.zeros.resize(tile.rows * groups);
@@ -358,6 +359,7 @@ class QuantizedMatrix final : public ComputedMatrix {
       for (std::uint64_t i = 0; i < tile.rows; ++i) {
         unsigned zero = codes[tile.row - start + i];
         if (less_one && layout_.bits == 3) zero = (zero + 1) & 7u;
+        if (layout_.zeros == ZeroPlacement::kAutoRound) ++zero;
         work.zeros[i * groups + g] = static_cast<float>(zero);
       }
     }

@@ -16,7 +16,7 @@
 //   awq       [K, N/8] words; the half-byte i of word c holds row 8c + (0 2 4 6 1 3 5 7)[i]
 // Zero points: none; [N, G] signed bytes, or one; compressed-tensors' [N*b/32, G] words, the stream of group
 // g running down column g; GPTQ's [G, N*b/32] words, the stream of group g along its row, where version 1
-// stores one less; AWQ's [G, N/8] words.
+// stores one less, and so does AutoRound, which adds it to a field by itself; AWQ's [G, N/8] words.
 // Scales: [N, G] or [G, N]; [1]; or one for each block of rows and columns.
 #pragma once
 
@@ -48,7 +48,7 @@ enum class CodeMeaning : std::uint8_t {
   kE5M2Fnuz,
 };
 
-enum class ZeroPlacement : std::uint8_t { kNone, kBytes, kDown, kGptq1, kGptq2, kAwq };
+enum class ZeroPlacement : std::uint8_t { kNone, kBytes, kDown, kGptq1, kGptq2, kAutoRound, kAwq };
 
 /// The number of groups of `size` that hold `count` elements; the last one may be partial. `size` may be any
 /// number above 0, as files give it.

@@ -21,6 +21,7 @@ class Method {
 Result<std::unique_ptr<Method>> compressed_tensors_method(const nlohmann::json& config);
 Result<std::unique_ptr<Method>> gptq_method(const nlohmann::json& config);
 Result<std::unique_ptr<Method>> awq_method(const nlohmann::json& config);
+Result<std::unique_ptr<Method>> auto_round_method(const nlohmann::json& config);
 
 // Values of a configuration. They return the fallback where the key is missing or null, and a Failure, which
 // names the key, where it has another type.

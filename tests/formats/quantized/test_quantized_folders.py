@@ -173,7 +173,7 @@ def gptq(**more):
 
 WORDS = torch.int32
 REFUSED = {
-    "method": (PACKED, {"quant_method": "hqq"}, ["quant_method 'hqq' is not read", "compressed-tensors, gptq, awq and fp8"]),
+    "method": (PACKED, {"quant_method": "hqq"}, ["quant_method 'hqq' is not read", "compressed-tensors, gptq, awq, auto-round, bitsandbytes and fp8"]),
     "no method": (PACKED, {}, ["no quant_method"]),
     "sparse": (PACKED, ct("marlin-24"), ["'marlin-24'", "pack-quantized"]),
     "dense": (PACKED, ct("dense"), ["'dense'"]),
