@@ -64,20 +64,34 @@ Result<FileListing> with_kind(std::string_view kind, Result<TensorListing> listi
   return FileListing{std::move(listing.value()), kind, {}};
 }
 
+/// A model in several files is listed by any of them.
+Result<FileListing> list_gguf(const MappedFile& file) {
+  std::vector<MappedFile> others;
+  const auto open = [&](const std::string& name) -> Result<std::span<const std::byte>> {
+    Result<MappedFile> other = MappedFile::open(file.path().parent_path() / name);
+    if (!other.ok()) return other.failure();
+    return others.emplace_back(std::move(other.value())).bytes();
+  };
+  const std::string own = file.path().filename().string();
+  const Result<std::vector<GgufPart>> parts = find_gguf_parts({own, file.bytes()}, open);
+  if (!parts.ok()) return parts.failure();
+  Result<GgufModel> model = read_gguf_model(parts.value(), own);
+  if (!model.ok()) return model.failure();
+  return FileListing{std::move(model.value().listing), "gguf", std::move(model.value().files)};
+}
+
 /// Precondition: the kind is one that holds tensors.
-Result<FileListing> list_kind(ModelFileKind kind, std::span<const std::byte> bytes, const std::string& key,
+Result<FileListing> list_kind(ModelFileKind kind, const MappedFile& file, const std::string& key,
                               const std::string& stem) {
+  const std::span<const std::byte> bytes = file.bytes();
   switch (kind) {
     case ModelFileKind::kSafetensors: return with_kind("safetensors", list_safetensors(bytes));
     case ModelFileKind::kTorch: return with_kind("pytorch", list_torch_checkpoint(bytes, {.key = key}));
     case ModelFileKind::kNpy: return with_kind("npy", list_npy(bytes, stem));
     case ModelFileKind::kNpz: return with_kind("npz", list_npz(bytes));
     case ModelFileKind::kOnnx: return with_kind("onnx", list_onnx_weights(bytes));
-    default: break;
+    default: return list_gguf(file);
   }
-  Result<GgufModel> model = read_gguf_model(bytes);
-  if (!model.ok()) return model.failure();
-  return FileListing{std::move(model.value().listing), "gguf", std::move(model.value().files)};
 }
 
 }  // namespace
@@ -107,7 +121,7 @@ Result<FileListing> list_tensors(const MappedFile& file, const std::string& key,
     default: break;
   }
   const std::string stem = file.path().stem().string();
-  Result<FileListing> listing = list_kind(detected.kind, file.bytes(), key, stem);
+  Result<FileListing> listing = list_kind(detected.kind, file, key, stem);
   if (!listing.ok()) return failed(listing.failure());
   if (!key.empty() && detected.kind != ModelFileKind::kTorch)
     return Failure{subject + ": --key " + quote_text(key) +

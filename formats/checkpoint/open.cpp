@@ -7,6 +7,7 @@
 #include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
+#include "base/text/number.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/decoder_part.h"
 #include "formats/checkpoint/detect.h"
@@ -16,6 +17,7 @@
 #include "formats/checkpoint/quantized/dequantized_model.h"
 #include "formats/checkpoint/quantized/scaled_weights.h"
 #include "formats/checkpoint/shard_index.h"
+#include "formats/gguf/split.h"
 #include "formats/onnx/external_data.h"
 
 namespace crumb {
@@ -44,6 +46,19 @@ bool is_shard_name(const std::string& name) {
   const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   return is_number && digits.find_first_not_of('0') != std::string::npos &&
          digits.substr(digits.find_first_not_of('0')) != "1";
+}
+
+/// Whether files are called as those of one GGUF model, some of which may be missing: its reader says so.
+bool are_parts_of_one(const std::vector<std::string>& names) {
+  const std::size_t of = names.front().rfind("-of-");
+  if (of == std::string::npos || lower_extension(names.front()) != ".gguf") return false;
+  const auto count = parse_number<std::uint64_t>(
+      std::string_view(names.front())
+          .substr(of + 4, names.front().size() - of - 4 - std::string_view(".gguf").size()));
+  return count && std::ranges::all_of(names, [&](const std::string& name) {
+           return gguf_part_name(name, 1, *count) &&
+                  gguf_part_name(name, 1, *count) == gguf_part_name(names.front(), 1, *count);
+         });
 }
 
 std::string list_text(const std::vector<std::string>& names) {
@@ -135,6 +150,7 @@ class CheckpointOpener {
     }
     if (safetensors.empty() && others.size() == 1 && !is_shard_name(others.front()))
       return folder / others.front();
+    if (safetensors.empty() && !others.empty() && are_parts_of_one(others)) return folder / others.front();
     const std::vector<std::string>& several = safetensors.empty() ? others : safetensors;
     const std::string subject = "the folder " + quote_text(folder.native());
     if (several.empty())

@@ -65,6 +65,7 @@ struct GgufTensor {
   std::vector<std::uint64_t> shape;  ///< outermost axis first: the file's sizes, reversed
   std::uint64_t offset = 0;          ///< of its first byte, from the start of the file
   std::uint64_t bytes = 0;
+  std::size_t part = 0;  ///< the file that it lies in, of a model in several (split.h)
 };
 
 /// A file's header. Its views live as long as the bytes that were parsed.

@@ -73,18 +73,17 @@ std::string unknown_part(const GgufHeader& header, const GgufArchitecture* archi
 
 class ModelMaker {
  public:
-  ModelMaker(std::span<const std::byte> file, const GgufHeader& header)
-      : file_(file), header_(header), fields_(header) {}
+  ModelMaker(std::span<const GgufPart> parts, const std::string& own, const GgufHeader& header)
+      : parts_(parts), own_(own), header_(header), fields_(header) {}
 
   Result<GgufModel> make() {
     const std::optional<std::string_view> name = fields_.text("general.architecture");
     if (fields_.text("general.type") == "adapter")
       return Failure{
           "this is an adapter (metadata 'general.type'), a change to a model's weights, expected a model"};
-    if (const auto parts = fields_.natural("split.count"); parts && *parts > 1)
-      return Failure{
-          "this is one part of a model in " + std::to_string(*parts) +
-          " files (metadata 'split.count'), expected the whole model: join them with llama-gguf-split"};
+    if (const auto parts = fields_.natural("split.count"); parts && *parts > 1 && parts_.size() == 1)
+      return Failure{"this is one part of a model in " + std::to_string(*parts) +
+                     " files (metadata 'split.count'), expected the others, too"};
     for (const GgufTensor& tensor : header_.tensors)
       if (!tensor.type->is_decoded())
         return Failure{"tensor " + quote_text(tensor.name) + " has the type " +
@@ -92,7 +91,7 @@ class ModelMaker {
     architecture_ = name ? find_gguf_architecture(*name) : nullptr;
     if (std::string why = unknown_part(header_, architecture_, name.value_or(""), scales_); !why.empty()) {
       for (const GgufTensor& tensor : header_.tensors)
-        model_.listing.tensors.push_back(stored(tensor, tensor.name));
+        model_.listing.tensors.push_back(placed(tensor, tensor.name));
       model_.listing.skipped.push_back({"configuration", why + ": tensors keep their GGUF names"});
     } else {
       add_tensors();
@@ -106,6 +105,16 @@ class ModelMaker {
  private:
   std::string key(std::string_view name) const {
     return std::string(architecture_->name) + "." + std::string(name);
+  }
+
+  std::span<const std::byte> bytes_of(const GgufTensor& tensor) const {
+    return parts_[tensor.part].bytes.subspan(tensor.offset, tensor.bytes);
+  }
+
+  StoredTensor placed(const GgufTensor& tensor, std::string name) const {
+    StoredTensor made = stored(tensor, std::move(name));
+    if (parts_[tensor.part].name != own_) made.file = parts_[tensor.part].name;
+    return made;
   }
 
   void add_tensors() {
@@ -122,7 +131,7 @@ class ModelMaker {
         continue;
       }
       if (scales_.contains(tensor.name)) continue;
-      StoredTensor made = stored(tensor, *hugging_face_name(*architecture_, tensor.name));
+      StoredTensor made = placed(tensor, *hugging_face_name(*architecture_, tensor.name));
       if (tensor.type->name == "NVFP4") find_scale(tensor, made);
       const std::string_view part = name_in_layer(tensor.name);
       if (interleaves_rows(*architecture_, tensor.name))
@@ -153,7 +162,7 @@ class ModelMaker {
     const GgufTensor& scale = *found->second;
     std::array<float, 1> value{};
     if (scale.type->plain == DType::kF32 && scale.bytes == sizeof(float))
-      widen_to_float(DType::kF32, file_.subspan(scale.offset, scale.bytes), value);
+      widen_to_float(DType::kF32, bytes_of(scale), value);
     if (!(value[0] >= 0) || !std::isfinite(value[0]))
       refuse("tensor " + quote_text(scale.name) + ": it is " + std::string(scale.type->name) + " " +
              shape_text(scale.shape) + ", expected one F32 number of 0 or more");
@@ -169,7 +178,7 @@ class ModelMaker {
       return {};
     }
     std::vector<float> factors(count);
-    widen_to_float(DType::kF32, file_.subspan(tensor.offset, tensor.bytes), factors);
+    widen_to_float(DType::kF32, bytes_of(tensor), factors);
     return factors;
   }
 
@@ -206,7 +215,8 @@ class ModelMaker {
     model_.files.push_back({"tokenizer_config.json", std::move(config.value())});
   }
 
-  std::span<const std::byte> file_;
+  std::span<const GgufPart> parts_;
+  const std::string& own_;
   const GgufHeader& header_;
   GgufFields fields_;
   std::map<std::string, const GgufTensor*> scales_ = scale_tensors(header_);
@@ -219,9 +229,14 @@ class ModelMaker {
 }  // namespace
 
 Result<GgufModel> read_gguf_model(std::span<const std::byte> file) {
-  const Result<GgufHeader> header = parse_gguf(file);
+  const GgufPart whole{"", file};
+  return read_gguf_model(std::span(&whole, 1), whole.name);
+}
+
+Result<GgufModel> read_gguf_model(std::span<const GgufPart> parts, const std::string& own) {
+  const Result<GgufHeader> header = parse_gguf_parts(parts);
   if (!header.ok()) return header.failure();
-  return ModelMaker(file, header.value()).make();
+  return ModelMaker(parts, own, header.value()).make();
 }
 
 }  // namespace crumb

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "formats/gguf/split.h"
 #include "formats/stored_tensor.h"
 
 namespace crumb {
@@ -28,5 +29,8 @@ struct GgufModel {
 /// damaged, metadata that the configuration needs are missing or wrong, a type of tensor is not decoded, the
 /// file is one part of several, or it is an adapter (formats/adapters/gguf_adapter.h).
 Result<GgufModel> read_gguf_model(std::span<const std::byte> file);
+
+/// The same of all files of a model (find_gguf_parts). `own`: the part whose tensors have no StoredTensor::file.
+Result<GgufModel> read_gguf_model(std::span<const GgufPart> parts, const std::string& own);
 
 }  // namespace crumb

@@ -8,6 +8,7 @@
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/gguf/gguf.h"
 #include "formats/gguf/model.h"
+#include "formats/gguf/split.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile_gguf.h"
 #include "tests/fuzz/listing.h"
@@ -69,9 +70,28 @@ void check_files(const std::vector<MadeFile>& files) {
   }
 }
 
+/// A model in two files, of which the second is the first with the next number.
+void check_parts(std::span<const std::byte> input) {
+  std::string next(text_of(input));
+  const std::size_t key = next.find("split.no"), number = key + 8 + sizeof(std::uint32_t);
+  if (key != std::string::npos && number < next.size()) ++next[number];
+  const GgufPart first{"m-00001-of-00002.gguf", input};
+  const auto open = [&](const std::string& name) -> Result<std::span<const std::byte>> {
+    require(name == "m-00002-of-00002.gguf", "the other part is asked for");
+    return bytes_of(next);
+  };
+  const Result<std::vector<GgufPart>> parts = find_gguf_parts(first, open);
+  if (!is_ok(parts)) return;
+  const Result<GgufModel> model = read_gguf_model(parts.value(), first.name);
+  if (!is_ok(model)) return;
+  for (const StoredTensor& tensor : model.value().listing.tensors)
+    require(tensor.file.empty() || tensor.file == "m-00002-of-00002.gguf", "a tensor lies in a part");
+}
+
 }  // namespace
 
 void fuzz(std::span<const std::byte> input) {
+  check_parts(input);
   const Result<GgufHeader> header = parse_gguf(input);
   Result<GgufModel> model = read_gguf_model(input);
   require(is_ok(header) || !is_ok(model), "a model has a sound header");

@@ -696,6 +696,7 @@ def gguf_files():
     key = b"llama.feed_forward_length"
     bools = struct.pack("<IIQ", 9, 7, 3) + b"q.w"  # an array of bools, none of which is one
     put("gguf", "no_bools", b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(key)) + key + bools + bytes(32))
+    put("gguf", "part", gguf_file("odd", {"uint16": ("split.no", 0), "uint32": ("split.count", 2)}, {"t": values(2)}))
     put("gguf", "nested", gguf_file("odd", {"tags": ["x", "yz"], "custom_alignment": 64}, {"t": values(2)}))
 
 
