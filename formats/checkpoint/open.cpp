@@ -32,6 +32,8 @@ constexpr std::array<const char*, 2> kModelNames = {"model.safetensors", "pytorc
 constexpr const char* kIndexEnd = ".index.json";
 /// Of config.json.
 constexpr std::array<const char*, 2> kQuantizationKeys = {"quantization_config", "compression_config"};
+/// In which ModelOpt keeps what others have in config.json.
+constexpr const char* kModelOptConfig = "hf_quant_config.json";
 /// Of a folder that PEFT wrote.
 constexpr const char* kAdapterConfig = "adapter_config.json";
 /// What trainers leave beside a model.
@@ -46,6 +48,11 @@ bool is_shard_name(const std::string& name) {
   const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   return is_number && digits.find_first_not_of('0') != std::string::npos &&
          digits.substr(digits.find_first_not_of('0')) != "1";
+}
+
+std::string text_of_json(const json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 /// Whether files are called as those of one GGUF model, some of which may be missing: its reader says so.
@@ -84,6 +91,7 @@ class CheckpointOpener {
     sort_inputs();
     if (const Status unique = sort_tensors(); !unique.ok()) return unique.failure();
     if (const Status placed = check_index(); !placed.ok()) return placed.failure();
+    if (const Status read = read_modelopt_config(); !read.ok()) return read.failure();
     checkpoint_.quantized_ = find_quantization();
     if (checkpoint_.quantized_) {
       if (const Status read = dequantize(); !read.ok()) return read.failure();
@@ -387,6 +395,7 @@ class CheckpointOpener {
             config == nullptr && found != checkpoint_.config_->end())
           config = found->is_null() ? nullptr : &*found;
     }
+    if (config == nullptr && !modelopt_.is_null()) config = &modelopt_;
     if (config == nullptr) {
       const Result<json> own = read_gptq_config();
       if (!own.ok()) return own.failure();
@@ -410,6 +419,26 @@ class CheckpointOpener {
     forget_quantization();
     if (Status sorted = sort_tensors(); !sorted.ok()) return sorted;
     checkpoint_.quantized_ = find_scaled_weight(checkpoint_.tensors_);  // that no method read
+    return {};
+  }
+
+  /// Fills modelopt_ of a folder's hf_quant_config.json, {"quantization": {"quant_algo": "FP8", ...}}; null
+  /// where there is none, or its weights are in floats.
+  Status read_modelopt_config() {
+    std::error_code ignored;
+    const fs::path path = (fs::is_directory(path_, ignored) ? path_ : path_.parent_path()) / kModelOptConfig;
+    if (checkpoint_.kind_ != "folder" || !is_present(path)) return {};
+    const Result<json> config = read_bounded_json(path.string());
+    if (!config.ok()) return config.failure();
+    const auto part = config.value().is_object() ? config.value().find("quantization") : config.value().end();
+    if (!config.value().is_object() || part == config.value().end() || !part->is_object())
+      return Failure{quote_text(path.native()) + ": expected a JSON object with an object \"quantization\""};
+    note_input(path);
+    sort_inputs();
+    std::erase(checkpoint_.not_carried_, kModelOptConfig);
+    const auto algorithm = part->find("quant_algo");
+    if (algorithm == part->end() || algorithm->is_null()) return {};
+    modelopt_ = {{"quant_method", "modelopt"}, {"quant_algo", *algorithm}};
     return {};
   }
 
@@ -478,6 +507,8 @@ class CheckpointOpener {
                     : " (without a quant_method)");
       }
     }
+    if (const auto algorithm = modelopt_.find("quant_algo"); algorithm != modelopt_.end())
+      return std::string(kModelOptConfig) + " has the quant_algo " + quote_text(text_of_json(*algorithm));
     for (const TensorEntry& tensor : checkpoint_.tensors_) {
       const std::size_t dot = tensor.name.rfind('.');
       const std::string prefix = dot == std::string::npos ? "" : tensor.name.substr(0, dot + 1);
@@ -495,6 +526,7 @@ class CheckpointOpener {
   fs::path path_;
   std::string key_, also_;
   Checkpoint checkpoint_;
+  json modelopt_;                ///< what hf_quant_config.json says; null: nothing
   bool is_scaled_ = false;       ///< scales lie beside weights of few bits, and no configuration says more
   std::vector<fs::path> noted_;  ///< the inputs under the names by which they were found
   std::vector<MadeFile> made_;

@@ -207,3 +207,47 @@ def test_methods_that_say_no_more_than_that_there_are_scales(crumb, tmp_path, co
         json.dumps({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}})
     )
     assert "'NVFP4'" in crumb("dequantize", tmp_path / "in", "-o", tmp_path / "x", status=1).stderr
+
+
+def modelopt_folder(folder, algorithm, tensors, **config):
+    folder.mkdir()
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    said = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": algorithm, "exclude_modules": ["lm_head"]}}
+    (folder / "hf_quant_config.json").write_text(json.dumps(said))
+    return folder
+
+
+def test_modelopts_own_file_says_that_weights_are_quantized(crumb, tmp_path):
+    """Values are those of ModelOpt's FP8QTensor.dequantize in float32: code * scale."""
+    rng = np.random.default_rng(21)
+    tensors, expected = {"lm_head.weight": torch.ones(3, 4)}, {"lm_head.weight": torch.ones(3, 4)}
+    for number, shape in enumerate([[1], [5], [5, 1]]):
+        weight, scale = codes(rng, [5, 7], torch.float8_e4m3fn), scales(rng, shape, torch.float32)
+        tensors |= {f"{number}.weight": weight, f"{number}.weight_scale": scale, f"{number}.input_scale": torch.ones(1)}
+        expected[f"{number}.weight"] = weight.to(torch.float32) * scale.reshape(-1, 1)
+    folder = modelopt_folder(tmp_path / "fp8", "FP8", tensors)
+    check(crumb, folder, expected, tmp_path / "values.safetensors")
+    said = crumb("quantize", folder, "-o", tmp_path / "x.crumb", "--weights", "int8:channel").stderr
+    assert "left out '0.input_scale'" in said and "hf_quant_config" not in said
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "tensors", "said"),
+    [
+        ("NVFP4", {"a.weight": torch.ones(4, 4)}, "hf_quant_config.json has the quant_algo 'NVFP4'"),
+        ("FP8", {"a.weight": torch.ones(4, 4).to(torch.float8_e4m3fn)}, "no weights of 8 bits with scales"),
+        (7, {"a.weight": torch.ones(4, 4)}, "quant_algo '7'"),
+    ],
+)
+def test_what_modelopts_own_file_says_and_is_not_read(crumb, tmp_path, algorithm, tensors, said):
+    folder = modelopt_folder(tmp_path / "in", algorithm, tensors)
+    stderr = crumb("quantize", folder, "-o", tmp_path / "x.crumb", "--weights", "int8:channel", status=1).stderr
+    assert said in stderr and "hf_quant_config.json" in stderr
+    (folder / "hf_quant_config.json").write_text("[]")
+    assert "quantization" in crumb("inspect", folder, status=1).stderr
+
+
+def test_modelopts_own_file_of_a_model_in_floats_changes_nothing(crumb, tmp_path):
+    folder = modelopt_folder(tmp_path / "in", None, {"a.weight": torch.ones(4, 4)})
+    crumb("quantize", folder, "-o", tmp_path / "x.crumb", "--weights", "int8:channel")
