@@ -30,7 +30,8 @@ std::optional<DeclaredToken> special_token(const nlohmann::json& value, const st
 /// What the files of a folder say about tokens.
 class TokenFiles {
  public:
-  TokenFiles(const ReadFile& read, const std::string& folder) : folder_(folder) {
+  TokenFiles(const ReadFile& read, const std::string& folder, const UsualTokens& usual)
+      : folder_(folder), usual_(usual) {
     const auto config = read(folder + "tokenizer_config.json");
     if (config) {
       config_.emplace(folder + "tokenizer_config.json", *config);
@@ -126,7 +127,12 @@ class TokenFiles {
   void add(std::vector<DeclaredToken>& tokens, const std::string& key) const {
     std::string where;
     const nlohmann::json* const value = find(key, where);
-    if (value == nullptr) return;
+    if (value == nullptr) {
+      const auto usual = usual_.find(key);
+      if (usual != usual_.end())
+        tokens.push_back({.content = usual->second, .normalized = false, .special = true});
+      return;
+    }
     if (auto token = special_token(*value, where)) tokens.push_back(*std::move(token));
   }
 
@@ -165,6 +171,7 @@ class TokenFiles {
   }
 
   std::string folder_;
+  const UsualTokens& usual_;
   std::optional<JsonFile> config_, map_;
   OrderedJson ordered_ = OrderedJson::object(), ordered_map_ = OrderedJson::object();
   bool has_decoder_ = false;
@@ -184,8 +191,8 @@ DeclaredToken declared_token(const JsonPlace& object) {
 }
 
 std::vector<DeclaredToken> tokens_beside(const std::vector<OwnToken>& own, const ReadFile& read,
-                                         const std::string& folder) {
-  return TokenFiles(read, folder).beside(own);
+                                         const std::string& folder, const UsualTokens& usual) {
+  return TokenFiles(read, folder, usual).beside(own);
 }
 
 }  // namespace crumb::text

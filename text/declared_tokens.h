@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,14 @@ struct OwnToken {
   TokenId id = 0;
 };
 
+/// Special tokens by their keys ("bos_token"), where no file has the key.
+using UsualTokens = std::map<std::string, std::string>;
+
 /// The tokens in the order in which they are added. One whose content is known already replaces that token's
 /// description; another one takes the next free id, whatever id the files give it. `folder` ends with '/' or
 /// is empty. Throws Error, which names the file and the key.
 std::vector<DeclaredToken> tokens_beside(const std::vector<OwnToken>& own, const ReadFile& read,
-                                         const std::string& folder);
+                                         const std::string& folder, const UsualTokens& usual = {});
 
 /// The next free id of a vocabulary of `size` tokens that has the largest added id, as `tokenizers` counts.
 constexpr TokenId next_token_id(std::size_t size, TokenId largest_added) {

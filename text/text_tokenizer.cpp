@@ -22,6 +22,7 @@
 #include "text/subword/unigram.h"
 #include "text/subword/words.h"
 #include "text/unicode.h"
+#include "text/vocab_and_merges.h"
 
 namespace crumb::text {
 
@@ -53,6 +54,15 @@ struct TextTokenizer::Parts {
                       .lstrip = declared.lstrip,
                       .rstrip = declared.rstrip,
                       .normalized = declared.normalized});
+  }
+
+  /// Adds tokens that other files declare: known ones get their description, others the next ids.
+  void add_tokens(const std::vector<DeclaredToken>& declared, std::vector<AddedToken>& tokens) {
+    for (const DeclaredToken& token : declared) {
+      const TokenId largest = added.empty() ? -1 : added.rbegin()->first;
+      const TokenId id = find(token.content).value_or(next_token_id(this->tokens().size(), largest));
+      add_token(token, id, true, tokens);
+    }
   }
 
   const TokenTable& tokens() const {
@@ -128,6 +138,14 @@ SubwordModel make_model(const JsonPlace& place, ModelLists lists) {
   options.byte_fallback = place.boolean("byte_fallback", false);
   options.ignore_merges = place.boolean("ignore_merges", false);
   return take(Bpe::make(std::move(lists.tokens), lists.merges, std::move(options)));
+}
+
+/// Names of SentencePiece models, in the order of preference.
+constexpr std::array<const char*, 5> kModelFiles = {
+    "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model"};
+
+std::string folder_of(const std::string& path) {
+  return path.empty() || path.ends_with('/') ? path : path + "/";
 }
 
 constexpr const char* kMarkedSpace = "\xE2\x96\x81";
@@ -207,20 +225,31 @@ std::optional<std::string> special_text(const JsonPlace& config, const char* key
 
 }  // namespace
 
+bool has_text_tokenizer(const ReadFile& read, const std::string& path) {
+  const std::string folder = folder_of(path);
+  return read(folder + "tokenizer.json") || VocabAndMerges::is_there(read, folder) ||
+         std::ranges::any_of(kModelFiles, [&](const char* name) { return read(folder + name).has_value(); });
+}
+
 TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path) {
-  constexpr std::array<const char*, 5> kModels = {
-      "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model"};
-  const std::string folder = path.empty() || path.ends_with('/') ? path : path + "/";
+  const std::string folder = folder_of(path);
   std::shared_ptr<Parts> parts;
   std::vector<AddedToken> tokens;
+  bool has_frame = false;  // of its own, which tokenizer_config.json does not change
   if (const auto text = read(folder + "tokenizer.json")) {
     parts = parts_of_json(read, folder, *text, tokens);
+    has_frame = true;
+  } else if (VocabAndMerges::is_there(read, folder)) {
+    parts = parts_of_vocab(read, folder, tokens);
+    has_frame = !parts->frame.before.empty();
   } else {
-    for (const char* name : kModels) {
+    for (const char* name : kModelFiles) {
       const auto file = parts ? std::nullopt : read(folder + name);
       if (file) parts = parts_of_sentencepiece(read, folder, name, *file, tokens);
     }
-    if (!parts) throw Error("there is no " + folder + "tokenizer.json, and no SentencePiece model");
+    if (!parts)
+      throw Error("there is no " + folder +
+                  "tokenizer.json, no vocab.json with a merges.txt, and no SentencePiece model");
   }
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : tokens) {
@@ -238,8 +267,7 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
     };
     parts->bos = find("bos_token", parts->bos);
     parts->eos = find("eos_token", parts->eos);
-    const bool has_json = read(folder + "tokenizer.json").has_value();
-    set_frame(config, has_json, parts->bos, parts->eos, parts->frame);
+    set_frame(config, has_frame, parts->bos, parts->eos, parts->frame);
   }
   TextTokenizer tokenizer;
   tokenizer.parts_ = std::move(parts);
@@ -271,11 +299,35 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_json(const ReadFil
       parts->add_token(own.back().token, own.back().id, false, tokens);
     }
   }
-  for (const DeclaredToken& token : tokens_beside(own, read, folder)) {
-    const TokenId largest = parts->added.empty() ? -1 : parts->added.rbegin()->first;
-    const TokenId id = parts->find(token.content).value_or(next_token_id(parts->tokens().size(), largest));
-    parts->add_token(token, id, true, tokens);
+  parts->add_tokens(tokens_beside(own, read, folder), tokens);
+  return parts;
+}
+
+std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_vocab(const ReadFile& read,
+                                                                    const std::string& folder,
+                                                                    std::vector<AddedToken>& tokens) {
+  VocabAndMerges files = VocabAndMerges::read(read, folder);
+  const JsonPlace steps(files.steps, "the steps of its tokenizer class");
+  auto parts = std::make_shared<Parts>(
+      Parts{.model = Bpe::make(std::move(files.tokens), files.merges, {}).take(folder + "merges.txt"),
+            .normalizer = read_normalizer(steps.at("normalizer")),
+            .pre_tokenizer = read_pre_tokenizer(steps.at("pre_tokenizer")),
+            .decoder = read_decoder(steps.at("decoder"))});
+  std::vector<DeclaredToken> declared = tokens_beside({}, read, folder, files.usual);
+  for (DeclaredToken& token : declared) {
+    if (files.has_plain_special && token.special)
+      token = {.content = token.content, .normalized = false, .special = true};
   }
+  parts->add_tokens(declared, tokens);
+  const auto find = [&](const std::optional<std::string>& token) {
+    return token ? parts->find(*token) : std::nullopt;
+  };
+  parts->bos = find(files.bos);
+  parts->eos = find(files.eos);
+  if (!files.around) return parts;
+  const auto before = parts->find(files.around->first), after = parts->find(files.around->second);
+  if (!before || !after) throw Error(folder + "tokenizer_config.json: cls_token or sep_token is empty");
+  parts->frame = {{*before}, {*after}};
   return parts;
 }
 
@@ -340,9 +392,21 @@ std::optional<TokenId> TextTokenizer::first_token() const {
 }
 
 std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_special) const {
+  return encode(text, add_special, std::nullopt);
+}
+
+std::vector<TokenId> TextTokenizer::encode_within(std::string_view text, std::size_t most) const {
+  return encode(text, true, most - tokens_around());
+}
+
+std::size_t TextTokenizer::tokens_around() const {
+  return parts_->frame.before.size() + parts_->frame.after.size();
+}
+
+std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_special,
+                                           std::optional<std::size_t> most) const {
   const Parts& parts = *parts_;
   std::vector<TokenId> ids;
-  if (add_special) ids = parts.frame.before;
   const std::u32string characters = unicode::decode(text);
   for (const TextPiece& piece : split_added_tokens(characters, parts.raw)) {
     if (piece.token) {
@@ -364,7 +428,11 @@ std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_speci
       }
     }
   }
-  if (add_special) ids.insert(ids.end(), parts.frame.after.begin(), parts.frame.after.end());
+  if (most) ids.resize(std::min(ids.size(), *most));
+  if (add_special) {
+    ids.insert(ids.begin(), parts.frame.before.begin(), parts.frame.before.end());
+    ids.insert(ids.end(), parts.frame.after.begin(), parts.frame.after.end());
+  }
   const auto beyond =
       std::ranges::find_if(ids, [this](TokenId id) { return end_ && static_cast<std::size_t>(id) >= *end_; });
   if (beyond != ids.end())

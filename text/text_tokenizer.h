@@ -1,6 +1,6 @@
 // Tokenizers that a Hugging Face tokenizer.json describes (BPE, Unigram and WordPiece; pipeline/steps.h and
-// pipeline/decoders.h say which steps are supported), equal to the `tokenizers` library; and SentencePiece
-// models, equal to SentencePiece except for special tokens, which are tokens wherever they occur in a text.
+// pipeline/decoders.h say which steps are supported), equal to the `tokenizers` library; byte-level BPE of
+// vocab.json and merges.txt, equal to transformers; and SentencePiece models, equal to SentencePiece except for special tokens, which are tokens wherever they occur in a text.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class TextTokenizer {
   /// Reads tokenizer.json in the folder `path` ("" for the top), and the tokens of declared_tokens.h. The
   /// tokens around a text are those of tokenizer.json, except for add_bos_token and add_eos_token of
   /// tokenizer_config.json where its tokenizer_class follows them, or where it has none (docs/text.md). Where
-  /// there is no tokenizer.json: a SentencePiece model (tokenizer.model, spiece.model,
+  /// there is no tokenizer.json: vocab.json with merges.txt (vocab_and_merges.h), else a SentencePiece model (tokenizer.model, spiece.model,
   /// sentencepiece.bpe.model, sentencepiece.model or spm.model), with the tokens of added_tokens.json and of
   /// added_tokens_decoder in tokenizer_config.json; it adds no tokens around a text by itself. Truncation and
   /// padding are up to the caller. Throws Error, which names the file, the key and what is not supported.
@@ -31,6 +31,13 @@ class TextTokenizer {
   /// expression of the file passes its limits, or where the text becomes longer than kLongestText
   /// (regex/pattern.h). Thread-safe.
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
+
+  /// The same with the text's own tokens cut at their end, so that there are `most` at most. Precondition: most
+  /// is tokens_around() or more.
+  std::vector<TokenId> encode_within(std::string_view text, std::size_t most) const;
+
+  /// How many tokens encode() puts around every text.
+  std::size_t tokens_around() const;
 
   /// The token that encode() puts before every text, if it does.
   std::optional<TokenId> first_token() const;
@@ -60,13 +67,20 @@ class TextTokenizer {
   TextTokenizer() = default;
   static std::shared_ptr<Parts> parts_of_json(const ReadFile& read, const std::string& folder,
                                               const std::string& text, std::vector<AddedToken>& tokens);
+  static std::shared_ptr<Parts> parts_of_vocab(const ReadFile& read, const std::string& folder,
+                                               std::vector<AddedToken>& tokens);
   static std::shared_ptr<Parts> parts_of_sentencepiece(const ReadFile& read, const std::string& folder,
                                                        const std::string& file, const std::string& bytes,
                                                        std::vector<AddedToken>& tokens);
   std::unique_ptr<TokenSink> decoder(std::unique_ptr<TokenSink> last) const;
+  /// `most`: of the text's own tokens.
+  std::vector<TokenId> encode(std::string_view text, bool add_special, std::optional<std::size_t> most) const;
 
   std::shared_ptr<const Parts> parts_;
   std::optional<std::size_t> end_;
 };
+
+/// Whether the folder `path` has files that TextTokenizer::load reads.
+bool has_text_tokenizer(const ReadFile& read, const std::string& path);
 
 }  // namespace crumb::text

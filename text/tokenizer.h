@@ -1,4 +1,4 @@
-// Text to token ids by the files of a BERT checkpoint: special tokens in the text, normalisation, words,
+// Text to token ids by the files of a checkpoint with BERT's tokenizer (BERT, MPNet): special tokens in the text, normalisation, words,
 // WordPiece, [CLS] and [SEP] around them, truncation.
 //
 // Equal to the Hugging Face fast tokenizer (tokenizers 0.23), which sentence-transformers runs, except for

@@ -42,14 +42,20 @@ Files open_files(const ReadFile& read, const std::string& path) {
 }
 
 void check_class(const Files& files) {
-  constexpr std::array kClasses = {"BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast",
-                                   "TokenizersBackend"};
+  constexpr std::array kClasses = {"BertTokenizer",      "BertTokenizerFast",       "MPNetTokenizer",
+                                   "MPNetTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"};
   if (!files.config) return;
   const auto found = files.config->string("tokenizer_class");
   if (found && std::ranges::find(kClasses, *found) == kClasses.end()) {
     throw files.config->error("tokenizer_class is " + *found +
-                              "; supported is BERT's WordPiece (BertTokenizer, BertTokenizerFast)");
+                              "; supported is WordPiece as BERT has it (BertTokenizer, BertTokenizerFast, "
+                              "MPNetTokenizer, MPNetTokenizerFast)");
   }
+}
+
+/// MPNet's special tokens have other names where the files give none.
+bool has_mpnet_class(const Files& files) {
+  return files.config && files.config->string("tokenizer_class").value_or("").starts_with("MPNet");
 }
 
 TokenId token_id(const JsonFile& file, const json& value, const std::string& token) {
@@ -230,10 +236,11 @@ void read_special_tokens(const Files& files, Declared& tokens, TokenizerSettings
   TokenId unknown = 0;
   special("unk_token", settings.wordpiece.unknown_token, &unknown);
   settings.vocabulary.add(settings.wordpiece.unknown_token, unknown);
-  special("cls_token", "[CLS]", &settings.cls);
-  special("sep_token", "[SEP]", &settings.sep);
-  special("pad_token", "[PAD]", nullptr);
-  special("mask_token", "[MASK]", nullptr);
+  const bool is_mpnet = has_mpnet_class(files);
+  special("cls_token", is_mpnet ? "<s>" : "[CLS]", &settings.cls);
+  special("sep_token", is_mpnet ? "</s>" : "[SEP]", &settings.sep);
+  special("pad_token", is_mpnet ? "<pad>" : "[PAD]", nullptr);
+  special("mask_token", is_mpnet ? "<mask>" : "[MASK]", nullptr);
 }
 
 void read_max_length(const Files& files, TokenizerSettings& settings) {

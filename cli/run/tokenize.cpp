@@ -54,7 +54,8 @@ ModelFiles files_of(const std::string& model) {
               return file_beside(path.parent_path(), name);
             }};
   }
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model",
+                           "sentencepiece.bpe.model", "sentencepiece.model", "spm.model"}) {
     if (std::filesystem::exists(path / name))
       return {quote_text(model), [path](std::string_view file) { return file_beside(path, file); }};
   }

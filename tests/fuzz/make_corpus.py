@@ -498,6 +498,12 @@ def tokenizer_json():
     added = [{"id": 40, "content": "<s>", "special": True}, {"id": 41, "content": "=1", "lstrip": True, "normalized": True}]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     seed("gpt2", {"model": model, "pre_tokenizer": level, "decoder": level, "added_tokens": added}, None, text)
+    for name, config in {"vocab_gpt2": {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True},
+                         "vocab_roberta": {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True},
+                         "vocab_qwen": {"model_type": "qwen2", "added_tokens_decoder": {"40": {"content": "<s>"}}}}.items():  # fmt: skip
+        vocab = json.dumps(model["vocab"], ensure_ascii=False)
+        lines = "#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in merges)
+        put("tokenizer_json", name, "\x1e".join(["", vocab, lines, json.dumps(config), text]))
     regex = r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
     template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],

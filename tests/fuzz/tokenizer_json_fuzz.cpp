@@ -1,5 +1,6 @@
-// A tokenizer.json, a tokenizer_config.json and a text, parted by the byte 1E: only crumb::Error is thrown, ids are what
-// the file can yield, and a stream of ids gives their text, in whole characters.
+// A tokenizer.json, a tokenizer_config.json and a text, parted by the byte 1E, or in place of an empty tokenizer.json, behind
+// it, a vocab.json and a merges.txt: only crumb::Error is thrown, ids are what the files can yield, and a stream of ids gives
+// their text, in whole characters.
 #include <algorithm>
 
 #include "tests/fuzz/fuzz.h"
@@ -22,9 +23,15 @@ std::string_view next_part(std::string_view& rest) {
 
 void fuzz(std::span<const std::byte> input) {
   std::string_view rest = text_of(input);
-  const std::string_view file = next_part(rest), config = next_part(rest);
+  const std::string_view file = next_part(rest);
+  const std::string_view vocab = file.empty() ? next_part(rest) : "",
+                         merges = file.empty() ? next_part(rest) : "";
+  const std::string_view config = next_part(rest);
   const auto read = [&](std::string_view name) -> std::optional<std::string> {
+    const bool of_vocab = name == "vocab.json" || name == "merges.txt";
+    if (name == "tokenizer.json" ? file.empty() : of_vocab && !file.empty()) return std::nullopt;
     if (name == "tokenizer.json") return std::string(file);
+    if (of_vocab) return std::string(name == "vocab.json" ? vocab : merges);
     return config.empty() ? std::nullopt : std::optional<std::string>(config);
   };
   try {
