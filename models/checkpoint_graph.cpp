@@ -7,7 +7,9 @@
 #include "base/files/input_file.h"
 #include "base/files/text.h"
 #include "base/within.h"
+#include "formats/checkpoint/bert_config.h"
 #include "formats/checkpoint/decoder_config.h"
+#include "formats/checkpoint/modernbert_config.h"
 #include "formats/checkpoint/sentence_modules.h"
 #include "formats/checkpoint/text_config.h"
 #include "formats/gguf/gguf.h"
@@ -15,6 +17,7 @@
 #include "models/bert.h"
 #include "models/decoder.h"
 #include "models/model_weights.h"
+#include "models/modernbert.h"
 #include "models/tied_head.h"
 
 namespace crumb::models {
@@ -22,14 +25,19 @@ namespace {
 
 using Build = graph::Graph (*)(ModelWeights& weights, const JsonFile& config);
 
-/// Of a model_type; null where none is known.
-Build builder_of(std::string_view model_type) {
-  if (model_type == "bert") return build_bert;
-  if (DecoderConfig::knows(model_type)) return build_decoder;
-  return nullptr;
+/// Of a model_type; null where none is known. Decoders with modules of sentence-transformers embed sentences.
+Build builder_of(std::string_view model_type, bool has_modules) {
+  if (BertConfig::knows(model_type)) return build_bert;
+  if (model_type == ModernBertConfig::kModelType) return build_modernbert;
+  if (!DecoderConfig::knows(model_type)) return nullptr;
+  if (has_modules) return build_decoder_as_encoder;
+  return build_decoder;
 }
 
-std::string known() { return "bert, " + DecoderConfig::known() + ", and the text of " + known_text_models(); }
+std::string known() {
+  return BertConfig::known() + ", " + ModernBertConfig::kModelType + ", " + DecoderConfig::known() +
+         ", and the text of " + known_text_models();
+}
 
 /// What the text of a model of several networks is: ", with a text of 'ministral3'"; empty for others.
 std::string text_of_part(const JsonFile& config) {
@@ -53,10 +61,10 @@ JsonFile config_of(const ModelWeights& weights) {
   return {path, *text};
 }
 
-Build architecture_of(const JsonFile& config) {
+Build architecture_of(const JsonFile& config, bool has_modules) {
   const auto type = config.string("model_type");
   if (!type) throw config.error("it has no \"model_type\"; known are: " + known());
-  const Build build = builder_of(*type);
+  const Build build = builder_of(*type, has_modules);
   if (!build) {
     throw config.error("found the architecture " + quote_text(*type) + text_of_part(config) +
                        ", which cannot be written as a graph; known are: " + known());
@@ -89,7 +97,7 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 graph::Graph graph_of_config(ModelWeights& weights) {
   const JsonFile config = config_of(weights);
-  return architecture_of(config)(weights, config);
+  return architecture_of(config, weights.text(kSentenceModulesFile).has_value())(weights, config);
 }
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {

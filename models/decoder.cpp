@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "models/layer_builder.h"
+#include "models/sentence_head.h"
+#include "models/token_places.h"
 
 namespace crumb::models {
 namespace {
@@ -16,7 +18,12 @@ constexpr std::int64_t kDecoderOpset = 24;  // Attention, RMSNormalization, Rota
 
 std::int64_t number(size_t n) { return static_cast<std::int64_t>(n); }
 
-std::string layer_name(size_t i) { return "model.layers." + std::to_string(i) + "."; }
+constexpr const char* kDecoderRoot = "model.";
+constexpr const char* kTokenTable = "embed_tokens.weight";
+
+std::string layer_name(const std::string& root, size_t i) {
+  return root + "layers." + std::to_string(i) + ".";
+}
 
 /// After a layer's name: the name of its last node, and of that node's output.
 constexpr const char* kLastOfLayer = "mlp.residual";
@@ -32,14 +39,33 @@ class DecoderBuilder {
   DecoderBuilder(ModelWeights& weights, DecoderConfig config)
       : build_(weights, kDecoderOpset), config_(std::move(config)) {}
 
+  graph::Graph run_as_encoder() && {
+    check_sources();
+    is_encoder_ = true;
+    const std::string table = root_ + kTokenTable;
+    if (!build_.weights().has(table) && build_.weights().has(kTokenTable)) root_.clear();
+    ids_input("input_ids", "sequence");
+    ids_input("attention_mask", "sequence");
+    const TokenPlaces places = token_places(build_);
+    keys_ = places.keys;
+    queries_ = places.queries;
+    tokens_ = places.tokens;
+    positions_ = places.positions;
+    build_.output(states(), "last_hidden_state",
+                  {Dim("batch"), Dim("sequence"), Dim(number(config_.hidden_size))});
+    const std::string mask =
+        build_.node("Cast", "attention_mask.float", {"attention_mask"},
+                    {{"to", static_cast<std::int64_t>(graph::onnx_number(ElementType::kFloat))}});
+    add_sentence_head(build_, {.states = "last_hidden_state", .mask = mask, .tokens = "attention_mask"},
+                      config_.hidden_size);
+    return build_.take();
+  }
+
   graph::Graph run() && {
     check_sources();
     inputs();
     places();
-    make_rotations();
-    std::string x = embeddings();
-    for (size_t i = 0; i < config_.layers.size(); ++i) x = layer(i, x);
-    head(norm("model.norm", x, config_.hidden_size));
+    head(states());
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       if (config_.layers[i].kv_source) continue;
       for (const char* part : {"key", "value"})
@@ -61,6 +87,14 @@ class DecoderBuilder {
     }
   }
 
+  /// What the last norm makes.
+  std::string states() {
+    make_rotations();
+    std::string x = embeddings();
+    for (size_t i = 0; i < config_.layers.size(); ++i) x = layer(i, x);
+    return norm(root_ + "norm", x, config_.hidden_size);
+  }
+
   static std::string cache(const char* kind, size_t layer, const char* part) {
     return kind + std::to_string(layer) + "." + part;
   }
@@ -70,13 +104,14 @@ class DecoderBuilder {
             Dim(number(config_.head_size))};
   }
 
+  void ids_input(const char* name, const char* places) {
+    build_.input(name, {.type = ElementType::kInt64, .shape = graph::Shape{Dim("batch"), Dim(places)}});
+  }
+
   void inputs() {
-    const auto ids = [&](const char* name, const char* places) {
-      build_.input(name, {.type = ElementType::kInt64, .shape = graph::Shape{Dim("batch"), Dim(places)}});
-    };
-    ids("input_ids", "sequence");
-    ids("attention_mask", kAllPlaces);
-    ids("position_ids", "sequence");
+    ids_input("input_ids", "sequence");
+    ids_input("attention_mask", kAllPlaces);
+    ids_input("position_ids", "sequence");
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       if (config_.layers[i].kv_source) continue;
       for (const char* part : {"key", "value"})
@@ -102,10 +137,7 @@ class DecoderBuilder {
     const std::string queries = build_.node("Range", "places_of_queries", {past, total, one});
     queries_ =
         build_.node("Unsqueeze", "places_of_queries.column", {queries, build_.ints("column_axis", {1})});
-    const std::string tokens =
-        build_.node("Cast", "attention_mask.tokens", {"attention_mask"},
-                    {{"to", static_cast<std::int64_t>(graph::onnx_number(ElementType::kBool))}});
-    tokens_ = build_.node("Unsqueeze", "attention_mask.wide", {tokens, build_.ints("head_axes", {1, 2})});
+    tokens_ = token_mask(build_);
   }
 
   /// Returns which keys a query sees, [batch, 1, sequence, total]; makes one mask for each window size.
@@ -128,23 +160,11 @@ class DecoderBuilder {
   /// Makes cosines and sines [batch, sequence, rotary_size / 2] for each rotation.
   void make_rotations() {
     if (config_.layers.empty()) return;
-    const std::string positions =
-        build_.node("Cast", "positions", {"position_ids"},
-                    {{"to", static_cast<std::int64_t>(graph::onnx_number(ElementType::kFloat))}});
-    const std::string column =
-        build_.node("Unsqueeze", "positions.column", {positions, build_.ints("last_axis", {2})});
+    const std::string column = positions_column(build_, positions_);
     for (size_t i = 0; i < config_.rotations.size(); ++i) {
       const std::string name = name_of_rotation(i);
       const RotaryEmbedding& rotation = config_.rotations[i];
-      const std::string angles = build_.node("Mul", name + ".angles", {column, frequencies(name, rotation)});
-      const auto table = [&](const char* op, const char* part) {
-        const std::string made = build_.node(op, name + part, {angles});
-        if (rotation.factor == 1) return made;
-        return build_.node("Mul", name + part + ".scaled",
-                           {made, build_.floats("rotation_factor", rotation.factor)});
-      };
-      std::string cosine = table("Cos", ".cos");
-      tables_.push_back({std::move(cosine), table("Sin", ".sin")});
+      tables_.push_back(rotation_table(build_, name, column, frequencies(name, rotation), rotation.factor));
     }
   }
 
@@ -152,7 +172,7 @@ class DecoderBuilder {
     const std::string usual = build_.row(name + kFrequencies, rotation.frequencies);
     if (rotation.long_frequencies.empty()) return usual;
     const std::string last =
-        build_.node("ReduceMax", name + ".last", {"position_ids"}, {{"keepdims", std::int64_t{0}}});
+        build_.node("ReduceMax", name + ".last", {positions_}, {{"keepdims", std::int64_t{0}}});
     const std::string is_long = build_.node("GreaterOrEqual", name + ".is_long",
                                             {last, build_.scalar("longest", number(rotation.switch_at))});
     return build_.node("Where", name + ".frequencies_now",
@@ -160,10 +180,10 @@ class DecoderBuilder {
   }
 
   std::string embeddings() {
-    const std::string table = build_.weight(kEmbedding, {config_.vocab_size, config_.hidden_size});
-    const std::string rows = build_.node("Gather", "model.embed_tokens", {table, "input_ids"});
+    const std::string table = build_.weight(root_ + kTokenTable, {config_.vocab_size, config_.hidden_size});
+    const std::string rows = build_.node("Gather", root_ + "embed_tokens", {table, "input_ids"});
     if (config_.embedding_scale == 1) return rows;
-    return build_.node("Mul", "model.embed_tokens.scaled",
+    return build_.node("Mul", root_ + "embed_tokens.scaled",
                        {rows, build_.floats("embedding_scale", config_.embedding_scale)});
   }
 
@@ -213,7 +233,7 @@ class DecoderBuilder {
     if (!layer.rotation) return x;
     std::map<std::string, graph::Attribute> how{{"num_heads", number(heads)}};
     if (config_.rotary_size != config_.head_size) how["rotary_embedding_dim"] = number(config_.rotary_size);
-    const Table& table = tables_[*layer.rotation];
+    const RotationTable& table = tables_[*layer.rotation];
     return build_.node("RotaryEmbedding", name + "_turned", {x, table.cosine, table.sine}, how);
   }
 
@@ -229,13 +249,14 @@ class DecoderBuilder {
                                                 {"scale", config_.attention_scale}};
     if (config_.attention_cap > 0) how["softcap"] = config_.attention_cap;
     const std::string out = name + "context";
-    const auto present = [&](const char* part) {
-      return source == i ? cache("present.", i, part) : name + "present_" + part;
-    };
-    build_.node_of_outputs("Attention", name + "attention",
-                           {q, k, v, mask(layer.window), cache("past_key_values.", source, "key"),
-                            cache("past_key_values.", source, "value")},
-                           {out, present("key"), present("value")}, how);
+    std::vector<std::string> inputs = {q, k, v, mask(layer.window)}, outputs = {out};
+    if (!is_encoder_) {
+      for (const char* part : {"key", "value"}) {
+        inputs.push_back(cache("past_key_values.", source, part));
+        outputs.push_back(source == i ? cache("present.", i, part) : name + "present_" + part);
+      }
+    }
+    build_.node_of_outputs("Attention", name + "attention", inputs, outputs, how);
     return build_.linear(name + "o_proj", out, layer.heads * config_.head_size, config_.hidden_size,
                          config_.output_bias);
   }
@@ -260,7 +281,7 @@ class DecoderBuilder {
   }
 
   std::string layer(size_t i, const std::string& x) {
-    const std::string name = layer_name(i);
+    const std::string name = layer_name(root_, i);
     const size_t width = config_.hidden_size;
     const auto in = [&](const char* which, const std::string& value) {
       return config_.norm_before ? norm(name + which, value, width) : value;
@@ -285,7 +306,7 @@ class DecoderBuilder {
       const std::string rows =
           build_.node("Reshape", "lm_head.rows", {x, build_.ints("rows_shape", {-1, width})});
       const std::string products =
-          build_.node("Gemm", "lm_head", {rows, kEmbedding}, {{"transB", std::int64_t{1}}});
+          build_.node("Gemm", "lm_head", {rows, root_ + kTokenTable}, {{"transB", std::int64_t{1}}});
       const std::string shape = build_.node("Shape", "lm_head.places", {x}, {{"end", std::int64_t{2}}});
       const std::string all =
           build_.node("Concat", "lm_head.shape", {shape, build_.ints("vocabulary", {vocabulary})},
@@ -302,17 +323,14 @@ class DecoderBuilder {
     build_.output(logits, "logits", {Dim("batch"), Dim("sequence"), Dim(vocabulary)});
   }
 
-  static constexpr const char* kEmbedding = "model.embed_tokens.weight";
-
-  struct Table {
-    std::string cosine, sine;
-  };
-
   LayerBuilder build_;
   DecoderConfig config_;
+  bool is_encoder_ = false;
+  std::string root_ = kDecoderRoot;  ///< before the names of tensors
+  std::string positions_ = "position_ids";
   std::string keys_, queries_, tokens_;
   std::map<size_t, std::string> masks_;                         ///< by window
-  std::vector<Table> tables_;                                   ///< by rotation
+  std::vector<RotationTable> tables_;                           ///< by rotation
   std::map<size_t, std::pair<std::string, std::string>> kept_;  ///< keys and values, by their layer
 };
 
@@ -327,6 +345,10 @@ graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config) {
   return build_decoder(weights, DecoderConfig::parse(config));
 }
 
+graph::Graph build_decoder_as_encoder(ModelWeights& weights, const JsonFile& config) {
+  return DecoderBuilder(weights, DecoderConfig::parse(config)).run_as_encoder();
+}
+
 graph::Graph build_decoder(ModelWeights& weights, DecoderConfig config) {
   return DecoderBuilder(weights, std::move(config)).run();
 }
@@ -334,7 +356,7 @@ graph::Graph build_decoder(ModelWeights& weights, DecoderConfig config) {
 std::vector<std::string> layer_outputs(const graph::Graph& decoder) {
   std::vector<std::string> values;
   for (std::size_t layer = 0;; ++layer) {
-    std::string value = layer_name(layer) + kLastOfLayer;
+    std::string value = layer_name(kDecoderRoot, layer) + kLastOfLayer;
     const bool is_there = std::ranges::any_of(decoder.nodes, [&](const graph::Node& node) {
       return std::ranges::find(node.outputs, value) != node.outputs.end();
     });

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "formats/checkpoint/sentence_modules.h"
 
 namespace crumb::models {
 
@@ -12,14 +13,17 @@ bool is_encoder(const graph::Graph& graph) {
 }
 
 std::vector<graph::Tensor> encoder_inputs(const graph::Graph& graph,
-                                          const std::vector<std::vector<std::int64_t>>& lines) {
+                                          const std::vector<std::vector<std::int64_t>>& lines,
+                                          std::size_t unpooled) {
   std::size_t longest = 0;
   for (const auto& line : lines) longest = std::max(longest, line.size());
-  std::vector<std::int64_t> ids(lines.size() * longest), mask(ids.size());
+  std::vector<std::int64_t> ids(lines.size() * longest), mask(ids.size()), pooled(ids.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto at = static_cast<std::ptrdiff_t>(i * longest);
     std::ranges::copy(lines[i], ids.begin() + at);
     std::fill_n(mask.begin() + at, lines[i].size(), 1);
+    const std::size_t out = std::min(unpooled, lines[i].size());
+    std::fill_n(pooled.begin() + at + static_cast<std::ptrdiff_t>(out), lines[i].size() - out, 1);
   }
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(lines.size()),
                                            static_cast<std::int64_t>(longest)};
@@ -29,6 +33,8 @@ std::vector<graph::Tensor> encoder_inputs(const graph::Graph& graph,
       inputs.push_back(graph::Tensor::ints(shape, ids));
     } else if (name == "attention_mask") {
       inputs.push_back(graph::Tensor::ints(shape, mask));
+    } else if (name == kPooledInput) {
+      inputs.push_back(graph::Tensor::ints(shape, pooled));
     } else if (name == "token_type_ids") {
       inputs.push_back(graph::Tensor::ints(shape, std::vector<std::int64_t>(ids.size())));
     } else {

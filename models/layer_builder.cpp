@@ -113,12 +113,12 @@ std::string LayerBuilder::linear(const std::string& name, const std::string& x, 
 }
 
 std::string LayerBuilder::layer_norm(const std::string& name, const std::string& x, size_t width,
-                                     float epsilon) {
+                                     float epsilon, bool has_bias) {
   const bool early = !weights_.has(name + ".weight") && weights_.has(name + ".gamma");
   const std::string scale = weight(name + (early ? ".gamma" : ".weight"), {width});
-  const std::string bias = weight(name + (early ? ".beta" : ".bias"), {width});
-  return node("LayerNormalization", name, {x, scale, bias},
-              {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
+  std::vector<std::string> inputs = {x, scale};
+  if (has_bias) inputs.push_back(weight(name + (early ? ".beta" : ".bias"), {width}));
+  return node("LayerNormalization", name, inputs, {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
 }
 
 std::string LayerBuilder::rms_norm(const std::string& name, const std::string& x, size_t width, float epsilon,
@@ -126,6 +126,15 @@ std::string LayerBuilder::rms_norm(const std::string& name, const std::string& x
   std::string scale = weight(name + ".weight", {width});
   if (plus_one) scale = node("Add", name + ".scale", {scale, floats("one", 1)});
   return node("RMSNormalization", name, {x, scale}, {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
+}
+
+std::string LayerBuilder::reduce(const std::string& op, const std::string& name, const std::string& x,
+                                 const std::vector<std::int64_t>& axes, bool keeps_axes) {
+  // Axes became an input in set 13 for sums and in 18 for the others.
+  std::map<std::string, graph::Attribute> how{{"keepdims", static_cast<std::int64_t>(keeps_axes)}};
+  if (opset_ >= 18 || op == "ReduceSum") return node(op, name, {x, ints("reduced_axes", axes)}, how);
+  how["axes"] = axes;
+  return node(op, name, {x}, how);
 }
 
 std::string LayerBuilder::gelu(const std::string& name, const std::string& x) {

@@ -52,11 +52,16 @@ class LayerBuilder {
                      bool has_bias = true);
 
   /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as early checkpoints have it, over the last axis.
-  std::string layer_norm(const std::string& name, const std::string& x, size_t width, float epsilon);
+  std::string layer_norm(const std::string& name, const std::string& x, size_t width, float epsilon,
+                         bool has_bias = true);
 
   /// NAME.weight over the last axis, or 1 + that. From operator set 23 on.
   std::string rms_norm(const std::string& name, const std::string& x, size_t width, float epsilon,
                        bool plus_one);
+
+  /// ReduceSum, ReduceMax or ReduceL2 over some axes.
+  std::string reduce(const std::string& op, const std::string& name, const std::string& x,
+                     const std::vector<std::int64_t>& axes, bool keeps_axes);
 
   /// In operators of set 13; from set 24 on in one node each.
   std::string activation(Activation activation, const std::string& name, const std::string& x);

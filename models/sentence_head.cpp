@@ -5,11 +5,17 @@
 namespace crumb::models {
 namespace {
 
-using Ints = std::vector<std::int64_t>;
-
 class HeadBuilder {
  public:
-  HeadBuilder(LayerBuilder& build, const TokenStates& tokens) : build_(build), tokens_(tokens) {}
+  HeadBuilder(LayerBuilder& build, const TokenStates& tokens, bool includes_prompt)
+      : build_(build), tokens_(tokens), pooled_(tokens), includes_prompt_(includes_prompt) {
+    if (includes_prompt) return;
+    build_.input(kPooledInput, {.type = graph::ElementType::kInt64,
+                                .shape = graph::Shape{graph::Dim("batch"), graph::Dim("sequence")}});
+    pooled_.tokens = kPooledInput;
+    pooled_.mask = build_.node("Cast", std::string(kPooledInput) + ".float", {kPooledInput},
+                               {{"to", static_cast<std::int64_t>(graph::ElementType::kFloat)}});
+  }
 
   std::string pool(const std::vector<PoolingMode>& modes) {
     std::vector<std::string> parts;
@@ -21,8 +27,7 @@ class HeadBuilder {
 
   std::string normalize(const std::string& x) {
     constexpr float kLeastNorm = 1e-12F;
-    const std::string length =
-        build_.node("ReduceL2", "normalize.length", {x}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
+    const std::string length = build_.reduce("ReduceL2", "normalize.length", x, {1}, true);
     const std::string divisor =
         build_.node("Max", "normalize.divisor", {length, build_.floats("least_norm", kLeastNorm)});
     return build_.node("Div", "normalize", {x, divisor});
@@ -30,8 +35,8 @@ class HeadBuilder {
 
   std::string dense(const SentenceModules::Dense& dense, const std::string& x) {
     if (!build_.weights().has(dense.path + "linear.weight")) {
-      throw Error("its Dense module " + dense.path +
-                  " has its weights in a file of its own; such models are not supported yet");
+      throw Error("its Dense module " + dense.path + " has no weights: there is no tensor linear.weight in " +
+                  dense.path + "model.safetensors or " + dense.path + "pytorch_model.bin");
     }
     const std::string made = build_.linear(dense.path + "linear", x, dense.in, dense.out, dense.has_bias);
     return build_.activation(dense.activation, dense.path + "activation", made);
@@ -41,7 +46,7 @@ class HeadBuilder {
   std::string pool(PoolingMode mode) {
     switch (mode) {
       case PoolingMode::kCls: return first_token();
-      case PoolingMode::kLastToken: return last_token();
+      case PoolingMode::kLastToken: return at_place("last", true);
       case PoolingMode::kMax: return largest();
       case PoolingMode::kMean: return mean("pooling.mean", weights(), false);
       case PoolingMode::kMeanSqrtLen: return mean("pooling.mean_sqrt_len", weights(), true);
@@ -51,15 +56,18 @@ class HeadBuilder {
   }
 
   std::string first_token() {
+    if (!includes_prompt_) return at_place("first", false);
     return build_.node("Gather", "pooling.first", {tokens_.states, build_.scalar("first", 0)},
                        {{"axis", std::int64_t{1}}});
   }
 
-  std::string last_token() {
-    const std::string place = build_.node(
-        "ArgMax", "pooling.last_place", {tokens_.tokens},
-        {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{1}}, {"select_last_index", std::int64_t{1}}});
-    return build_.node("GatherND", "pooling.last", {tokens_.states, place},
+  /// The state of the first or the last token that is pooled.
+  std::string at_place(const std::string& name, bool is_last) {
+    const std::string place = build_.node("ArgMax", "pooling." + name + "_place", {pooled_.tokens},
+                                          {{"axis", std::int64_t{1}},
+                                           {"keepdims", std::int64_t{1}},
+                                           {"select_last_index", static_cast<std::int64_t>(is_last)}});
+    return build_.node("GatherND", "pooling." + name, {tokens_.states, place},
                        {{"batch_dims", std::int64_t{1}}});
   }
 
@@ -69,33 +77,33 @@ class HeadBuilder {
         build_.node("Greater", "pooling.is_token", {weights(), build_.floats("zero", 0)});
     const std::string padded = build_.node("Where", "pooling.padded",
                                            {is_token, tokens_.states, build_.floats("padding", kPadding)});
-    return build_.node("ReduceMax", "pooling.max", {padded},
-                       {{"axes", Ints{1}}, {"keepdims", std::int64_t{0}}});
+    return build_.reduce("ReduceMax", "pooling.max", padded, {1}, false);
   }
 
   /// [batch, sequence, 1]: 1, and 0 for padding.
   std::string weights() {
     if (weights_.empty()) {
-      weights_ = build_.node("Unsqueeze", "pooling.weights", {tokens_.mask, build_.ints("last_axis", {2})});
+      weights_ = build_.node("Unsqueeze", "pooling.weights", {pooled_.mask, build_.ints("last_axis", {2})});
     }
     return weights_;
   }
 
-  /// The same: 1, 2, 3, ... and 0 for padding.
+  /// The same: 1, 2, 3, ... and 0 for padding. Tokens that are left out are counted.
   std::string rising_weights() {
-    const std::string counts =
-        build_.node("CumSum", "pooling.counts", {weights(), build_.scalar("along", 1)});
+    std::string counted = weights();
+    if (!includes_prompt_)
+      counted =
+          build_.node("Unsqueeze", "pooling.all_weights", {tokens_.mask, build_.ints("last_axis", {2})});
+    const std::string counts = build_.node("CumSum", "pooling.counts", {counted, build_.scalar("along", 1)});
     return build_.node("Mul", "pooling.rising_weights", {counts, weights()});
   }
 
   /// The sum of weight times state, by the sum of the weights, or by its square root.
   std::string mean(const std::string& name, const std::string& weights, bool by_root) {
     constexpr float kLeastSum = 1e-9F;
-    const std::string axis = build_.ints("axis_1", {1});
-    const std::map<std::string, graph::Attribute> flat{{"keepdims", std::int64_t{0}}};
     const std::string weighted = build_.node("Mul", name + ".weighted", {tokens_.states, weights});
-    const std::string sum = build_.node("ReduceSum", name + ".sum", {weighted, axis}, flat);
-    const std::string total = build_.node("ReduceSum", name + ".total", {weights, axis}, flat);
+    const std::string sum = build_.reduce("ReduceSum", name + ".sum", weighted, {1}, false);
+    const std::string total = build_.reduce("ReduceSum", name + ".total", weights, {1}, false);
     std::string divisor =
         build_.node("Max", name + ".divisor", {total, build_.floats("least_sum", kLeastSum)});
     if (by_root) divisor = build_.node("Sqrt", name + ".root", {divisor});
@@ -104,6 +112,8 @@ class HeadBuilder {
 
   LayerBuilder& build_;
   const TokenStates& tokens_;
+  TokenStates pooled_;  ///< with the masks of those that are pooled
+  bool includes_prompt_;
   std::string weights_;
 };
 
@@ -113,7 +123,7 @@ void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hi
   const auto text = [&](const std::string& path) { return build.weights().text(path); };
   const auto modules = SentenceModules::read(text, "it", hidden_size);
   if (!modules) return;
-  HeadBuilder head(build, tokens);
+  HeadBuilder head(build, tokens, modules->includes_prompt);
   std::string vector = head.pool(modules->pooling);
   for (const SentenceModules::Step& step : modules->steps) {
     vector = step ? head.dense(*step, vector) : head.normalize(vector);

@@ -26,6 +26,7 @@ namespace {
 
 struct EmbedFlags {
   std::string model, text, output;
+  runtime::PromptChoice prompt;
   int threads = 0;
   bool fast = false, strict = false;
 };
@@ -39,7 +40,7 @@ void embed_verb(const EmbedFlags& options) {
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
       jobs::for_runtime(models::open_graph(options.model)),
-      [&](const std::string& path) { return source->file(path); }, source->describe());
+      [&](const std::string& path) { return source->file(path); }, source->describe(), options.prompt);
   graph::NotFiniteWatch watch(options.strict);
   const graph::NotFiniteScope scope(&watch);
   std::vector<float> vectors;
@@ -72,6 +73,16 @@ void add_embed(CLI::App& app) {
       ->type_name("FILE")
       ->group(kInputFlags)
       ->required();
+  CLI::Option* const named =
+      verb->add_option("--prompt-name", options->prompt.name,
+                       "The model's prompt of this name is put before every line (the model's default)")
+          ->type_name("NAME")
+          ->group(kInputFlags);
+  verb->add_option("--prompt", options->prompt.text,
+                   "This text is put before every line; \"\" for none (the model's default prompt)")
+      ->type_name("TEXT")
+      ->group(kInputFlags)
+      ->excludes(named);
   verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
       ->type_name("FILE")
       ->group(kOutputFlags)

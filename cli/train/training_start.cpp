@@ -52,7 +52,7 @@ graph::Batches line_samples(const tasks::LanguageRequest& request, const graph::
       if (tokens >= kStartTokens) return;
       check_interrupt();
       tokens += line.size();
-      batch(models::encoder_inputs(graph, {line}));
+      batch(models::encoder_inputs(graph, {line}, request.samples.unpooled));
     }
   };
 }

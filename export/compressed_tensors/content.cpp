@@ -101,8 +101,10 @@ void Content::plan_tensors(bool allow_approximate) {
     const bool is_matrix = tensor.shape.size() == 2 && tensor.name.ends_with(kWeightEnd);
     const TensorRole role = classify_tensor(tensor.name, tensor.dtype, tensor.shape, &config).role;
     const bool is_table = role == TensorRole::kEmbedding;
-    if (!tensor.encoding || (is_table && tied)) {
-      if (tensor.encoding) widened.push_back(tensor.name);
+    const bool is_module =
+        tensor.name.find('/') != std::string::npos;  // of sentence-transformers, which reads floats
+    if (!tensor.encoding || (is_table && tied) || is_module) {
+      if (tensor.encoding && !is_module) widened.push_back(tensor.name);
       if (is_matrix && !is_table) ignored_.push_back(layer_name(tensor.name));
       plain_.push_back(&tensor);
       continue;

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <system_error>
 
 #include "base/files/interrupt.h"
@@ -103,9 +105,65 @@ std::uint64_t bytes_of(const Shard& shard) {
   return bytes;
 }
 
-FolderReport report_of(const ShardPlan& plan, std::uint64_t shard_bytes) {
-  FolderReport report{.files = plan.shards.size()};
-  for (const Shard& shard : plan.shards) {
+/// What goes where: the transformer's tensors into shards, those of modules of sentence-transformers into a
+/// file in the module's folder.
+struct Plan {
+  ShardPlan shards;
+  std::vector<Shard> modules;  ///< tensors have their names in the file
+
+  /// Of all tensor files, modules' first.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const Shard& module : modules) names.push_back(module.file);
+    for (std::string& name : shards.files()) names.push_back(std::move(name));
+    return names;
+  }
+};
+
+/// "2_Dense/" of a tensor "2_Dense/linear.weight", whose module has a configuration; else empty.
+std::string module_of(const std::string& tensor, const FolderContent& content) {
+  const std::string folder = tensor.substr(0, tensor.rfind('/') + 1);
+  const auto& files = content.files();
+  const bool has_config = std::ranges::find(files, folder + "config.json") != files.end();
+  return folder.empty() || !has_config ? "" : folder;
+}
+
+Plan plan_of(const FolderContent& content, std::uint64_t shard_bytes) {
+  std::map<std::string, std::vector<TensorDescription>> by_module;
+  for (const TensorDescription& tensor : content.tensors())
+    by_module[module_of(tensor.name, content)].push_back(tensor);
+  Plan plan{.shards = plan_shards(std::move(by_module[""]), shard_bytes)};
+  for (auto& [folder, tensors] : by_module) {
+    if (folder.empty()) continue;
+    for (TensorDescription& tensor : tensors) tensor.name.erase(0, folder.size());
+    plan.modules.push_back({.file = folder + "model.safetensors", .tensors = std::move(tensors)});
+  }
+  return plan;
+}
+
+void write_module_tensors(const FolderContent& content, const Shard& module, const fs::path& folder,
+                          const FolderOptions& options, const std::function<void()>& done) {
+  const fs::path path = folder / module.file;
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error)
+    throw Error("cannot make the folder " + quote_text(path.parent_path().native()) + ": " + error.message());
+  const std::string prefix = module.file.substr(0, module.file.rfind('/') + 1);
+  SafetensorsWriter writer(path.string(), module.tensors, options.metadata);
+  for (const TensorDescription& tensor : writer.tensors()) {
+    check_interrupt();
+    content.read_tensor(prefix + tensor.name, folder, options.threads,
+                        [&](std::span<const std::byte> bytes) { writer.write(tensor.name, bytes); });
+    done();
+  }
+  writer.commit();
+}
+
+FolderReport report_of(const Plan& plan, std::uint64_t shard_bytes) {
+  FolderReport report{.files = plan.shards.shards.size() + plan.modules.size()};
+  std::vector<Shard> all = plan.modules;
+  all.insert(all.end(), plan.shards.shards.begin(), plan.shards.shards.end());
+  for (const Shard& shard : all) {
     report.tensors += shard.tensors.size();
     for (const TensorDescription& tensor : shard.tensors) {
       const std::uint64_t bytes = tensor_byte_size(tensor.dtype, tensor.shape).take();
@@ -122,12 +180,12 @@ FolderReport report_of(const ShardPlan& plan, std::uint64_t shard_bytes) {
 }  // namespace
 
 FolderReport plan_folder(const FolderContent& content, const FolderOptions& options) {
-  return report_of(plan_shards(content.tensors(), options.shard_bytes), options.shard_bytes);
+  return report_of(plan_of(content, options.shard_bytes), options.shard_bytes);
 }
 
 FolderReport write_folder(const FolderContent& content, const fs::path& folder,
                           const FolderOptions& options) {
-  ShardPlan plan = plan_shards(content.tensors(), options.shard_bytes);
+  Plan plan = plan_of(content, options.shard_bytes);
   const FolderReport report = report_of(plan, options.shard_bytes);
   refuse_posing_files(content);
   for (const std::string& file : content.files())  // small; before anything is written
@@ -138,11 +196,16 @@ FolderReport write_folder(const FolderContent& content, const fs::path& folder,
   NewFolder made(folder, [&](const fs::path& existing) {
     expect_own_folder(existing, names, content, options.metadata);
   });
-  std::uint64_t largest = 0;
-  for (const Shard& shard : plan.shards) largest = std::max(largest, bytes_of(shard));
-  require_space(folder, plan.tensor_bytes, largest);
-  ShardedSafetensorsWriter writer(made.path(), std::move(plan), options.metadata);
+  std::uint64_t largest = 0, of_modules = 0;
+  for (const Shard& shard : plan.shards.shards) largest = std::max(largest, bytes_of(shard));
+  for (const Shard& module : plan.modules) of_modules += bytes_of(module);
+  require_space(folder, plan.shards.tensor_bytes + of_modules, largest);
   std::size_t done = 0;
+  for (const Shard& module : plan.modules)
+    write_module_tensors(content, module, made.path(), options, [&] {
+      if (options.progress) options.progress(++done, report.tensors);
+    });
+  ShardedSafetensorsWriter writer(made.path(), std::move(plan.shards), options.metadata);
   for (const TensorDescription& tensor : writer.tensors()) {
     check_interrupt();
     content.read_tensor(tensor.name, made.path(), options.threads,

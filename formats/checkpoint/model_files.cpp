@@ -49,9 +49,16 @@ constexpr std::array<const char*, 32> kModelFiles = {
     "vocab.txt",
 };
 
+struct ModuleFolder {
+  std::string type;  ///< the class, with its Python package; empty where it has none
+  std::string path;
+};
+
 /// sentence-transformers' modules.json: [{"idx", "name", "path", "type"}, ...]; a path is "" or a folder,
-/// which need not exist (a module without settings).
-Status add_module_files(const fs::path& folder, std::vector<std::string>& names) {
+/// which need not exist (a module without settings). Those with "" are left out; none without the file.
+Result<std::vector<ModuleFolder>> read_module_folders(const fs::path& folder) {
+  std::vector<ModuleFolder> found;
+  if (!is_present(folder / "modules.json")) return found;
   const std::string path = (folder / "modules.json").string();
   const Result<nlohmann::json> modules = read_bounded_json(path);
   if (!modules.ok()) return modules.failure();
@@ -65,10 +72,14 @@ Status add_module_files(const fs::path& folder, std::vector<std::string>& names)
     if (!is_inside_path(name))
       return Failure{quote_text(path) + ": the module path " + quote_text(name) +
                      " is not a plain path inside the folder"};
-    names.push_back(name + "/config.json");
-    names.push_back(name + "/model.safetensors");
+    const auto type = module.find("type");
+    found.push_back({type != module.end() && type->is_string() ? type->get<std::string>() : "", name});
   }
-  return {};
+  return found;
+}
+
+bool is_dense(const ModuleFolder& module) {
+  return module.type.substr(module.type.rfind('.') + 1) == "Dense";
 }
 
 }  // namespace
@@ -80,12 +91,26 @@ bool is_present(const fs::path& path) {
 
 Result<std::vector<std::string>> model_file_names(const fs::path& folder) {
   std::vector<std::string> names(kModelFiles.begin(), kModelFiles.end());
-  if (is_present(folder / "modules.json")) {
-    if (const Status modules = add_module_files(folder, names); !modules.ok()) return modules.failure();
+  const Result<std::vector<ModuleFolder>> modules = read_module_folders(folder);
+  if (!modules.ok()) return modules.failure();
+  for (const ModuleFolder& module : modules.value()) {
+    names.push_back(module.path + "/config.json");
+    if (!is_dense(module)) names.push_back(module.path + "/model.safetensors");
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+Result<std::vector<std::string>> dense_module_folders(const fs::path& folder) {
+  const Result<std::vector<ModuleFolder>> modules = read_module_folders(folder);
+  if (!modules.ok()) return modules.failure();
+  std::vector<std::string> folders;
+  for (const ModuleFolder& module : modules.value())
+    if (is_dense(module)) folders.push_back(module.path);
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  return folders;
 }
 
 std::vector<std::string> files_but(const fs::path& folder, const std::vector<fs::path>& known) {

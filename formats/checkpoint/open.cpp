@@ -116,6 +116,7 @@ class CheckpointOpener {
     const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
     checkpoint_.kind_ = "folder";
     if (const Status shards = open_index(folder, path_); !shards.ok()) return shards;
+    if (const Status modules = add_module_tensors(folder); !modules.ok()) return modules;
     return add_model_files(folder);
   }
 
@@ -127,7 +128,27 @@ class CheckpointOpener {
     const bool is_index = model.value().native().ends_with(kIndexEnd);
     const Status tensors = is_index ? open_index(folder, model.value()) : map_tensor_file(model.value());
     if (!tensors.ok()) return tensors;
+    if (const Status modules = add_module_tensors(folder); !modules.ok()) return modules;
     return add_model_files(folder);
+  }
+
+  /// Tensors of Dense modules, under the names of their folders. One without a tensor file is left to those who
+  /// need its tensors.
+  Status add_module_tensors(const fs::path& folder) {
+    const Result<std::vector<std::string>> modules = dense_module_folders(folder);
+    if (!modules.ok()) return modules.failure();
+    for (const std::string& module : modules.value()) {
+      for (const char* name : kModelNames) {
+        const fs::path path = folder / module / name;
+        if (!is_present(path)) continue;
+        const std::size_t before = checkpoint_.tensors_.size();
+        if (const Status mapped = map_tensor_file(path); !mapped.ok()) return mapped;
+        for (std::size_t i = before; i < checkpoint_.tensors_.size(); ++i)
+          checkpoint_.tensors_[i].name.insert(0, module + "/");
+        break;
+      }
+    }
+    return {};
   }
 
   /// The tensor file or index that a folder's model lies in.

@@ -33,8 +33,6 @@ PoolingMode parse_mode(const JsonFile& config, const nlohmann::json& name) {
       "lasttoken");
 }
 
-constexpr const char* kModulesFile = "modules.json";
-
 struct Module {
   std::string type;  ///< the class without its Python package: "Pooling"
   std::string path;
@@ -43,7 +41,7 @@ struct Module {
 std::string text_of(const nlohmann::json& module, const char* key) {
   const auto value = module.is_object() ? module.find(key) : module.end();
   if (!module.is_object() || value == module.end() || !value->is_string()) {
-    throw Error(std::string(kModulesFile) + ": a module has no \"" + key + "\"");
+    throw Error(std::string(kSentenceModulesFile) + ": a module has no \"" + key + "\"");
   }
   return value->get<std::string>();
 }
@@ -52,10 +50,10 @@ std::string text_of(const nlohmann::json& module, const char* key) {
 /// empty.
 std::vector<Module> read_modules(const ModelText& text) {
   std::vector<Module> modules;
-  const auto content = text(kModulesFile);
+  const auto content = text(kSentenceModulesFile);
   if (!content) return modules;
-  const auto list = parse_bounded_json(std::as_bytes(std::span(*content))).take(kModulesFile);
-  if (!list.is_array()) throw Error(std::string(kModulesFile) + ": expected a list of modules");
+  const auto list = parse_bounded_json(std::as_bytes(std::span(*content))).take(kSentenceModulesFile);
+  if (!list.is_array()) throw Error(std::string(kSentenceModulesFile) + ": expected a list of modules");
   for (const auto& entry : list) {
     Module module{text_of(entry, "type"), text_of(entry, "path")};
     module.type = module.type.substr(module.type.rfind('.') + 1);
@@ -63,9 +61,9 @@ std::vector<Module> read_modules(const ModelText& text) {
     modules.push_back(std::move(module));
   }
   if (modules.size() < 2 || modules[0].type != "Transformer" || modules[1].type != "Pooling") {
-    throw Error(std::string(kModulesFile) + ": expected a Transformer and a Pooling module first, found " +
-                (modules.empty() ? "none" : modules[0].type) +
-                (modules.size() < 2 ? "" : ", " + modules[1].type));
+    throw Error(
+        std::string(kSentenceModulesFile) + ": expected a Transformer and a Pooling module first, found " +
+        (modules.empty() ? "none" : modules[0].type) + (modules.size() < 2 ? "" : ", " + modules[1].type));
   }
   return modules;
 }
@@ -119,6 +117,8 @@ SentenceModules::Dense read_dense(const JsonFile& config, const std::string& pat
           .activation = dense_activation(config)};
 }
 
+bool pools_prompt(const JsonFile& pooling) { return pooling.boolean("include_prompt").value_or(true); }
+
 void check_dimension(const JsonFile& config, size_t hidden_size) {
   const char* key = config.has("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
   const size_t dimension = config.count(key, 1).value_or(hidden_size);
@@ -145,6 +145,12 @@ std::vector<PoolingMode> parse_pooling(const JsonFile& config) {
   return modes;
 }
 
+bool SentenceModules::pools_prompts(const ModelText& text) {
+  const auto modules = read_modules(text);
+  const auto pooling = modules.empty() ? std::nullopt : read_config(text, modules[1].path);
+  return !pooling || pools_prompt(*pooling);
+}
+
 std::string SentenceModules::transformer_path(const ModelText& text) {
   const auto modules = read_modules(text);
   return modules.empty() ? "" : modules.front().path;
@@ -157,6 +163,7 @@ std::optional<SentenceModules> SentenceModules::read(const ModelText& text, cons
   SentenceModules read;
   const JsonFile pooling = required_config(text, model, modules[1].path, "Pooling");
   read.pooling = parse_pooling(pooling);
+  read.includes_prompt = pools_prompt(pooling);
   check_dimension(pooling, hidden_size);
   read.width = read.pooling.size() * hidden_size;
   for (const Module& module : std::span(modules).subspan(2)) {
@@ -167,7 +174,7 @@ std::optional<SentenceModules> SentenceModules::read(const ModelText& text, cons
       if (const auto config = read_config(text, module.path)) check_features(*config);
       read.steps.emplace_back();
     } else {
-      throw Error(std::string(kModulesFile) + ": module " + module.type +
+      throw Error(std::string(kSentenceModulesFile) + ": module " + module.type +
                   " is not supported; supported are Transformer, Pooling, Dense and Normalize");
     }
   }

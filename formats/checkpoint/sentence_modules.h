@@ -27,8 +27,14 @@ enum class PoolingMode {
 /// on), in the order in which their vectors are joined. Mean where it names none.
 std::vector<PoolingMode> parse_pooling(const JsonFile& config);
 
+inline constexpr const char* kSentenceModulesFile = "modules.json";
+
 /// The text of a file of the model ("1_Pooling/config.json"); nothing where there is no such file.
 using ModelText = std::function<std::optional<std::string>(const std::string& path)>;
+
+/// A graph's input by which the pooling leaves tokens out: int64 [batch, sequence], 1 for those that it takes.
+/// A graph has it where the model does not pool the tokens of prompts.
+inline constexpr const char* kPooledInput = "pooling_mask";
 
 struct SentenceModules {
   /// A layer y = activation(x W^T + b) with the tensors FOLDER/linear.weight [out, in] and
@@ -43,6 +49,7 @@ struct SentenceModules {
   using Step = std::optional<Dense>;
 
   std::vector<PoolingMode> pooling;  ///< their vectors are joined
+  bool includes_prompt = true;       ///< whether the tokens of a prompt are pooled
   std::vector<Step> steps;           ///< what follows, in this order
   size_t width = 0;                  ///< of the sentence vector
 
@@ -51,6 +58,9 @@ struct SentenceModules {
   /// the file; `model` names the model where a file is missing.
   static std::optional<SentenceModules> read(const ModelText& text, const std::string& model,
                                              size_t hidden_size);
+
+  /// Whether the tokens of a prompt are pooled; true without modules.json. Throws Error as read() does.
+  static bool pools_prompts(const ModelText& text);
 
   /// The folder of the transformer's files, with '/' at the end; "" for the top, and without modules.json.
   static std::string transformer_path(const ModelText& text);

@@ -60,6 +60,7 @@ class TextsReader {
       throw usage_error(observer_.spelled("data") + " " + texts_.data +
                         " is drawn from decoders, found a sentence encoder: give a file of lines");
     runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read_, "the model");
+    request_.samples.unpooled = tokenizer.unpooled();
     if (!texts_.valid.empty())
       request_.samples.valid_lines =
           tokenized_lines(texts_.valid, tokenizer);  // not truncated, as crumb embed takes them

@@ -15,7 +15,7 @@ constexpr std::size_t kMostTokens = 2048;  // of a batch
 
 CalibrationLines::CalibrationLines(const graph::Graph& graph, const runtime::SentenceTokenizer& tokenizer,
                                    const std::vector<std::string>& files, std::size_t most)
-    : graph_(&graph) {
+    : graph_(&graph), unpooled_(tokenizer.unpooled()) {
   std::size_t tokens = 0;
   for (const std::string& file : files) {
     for (std::vector<std::int64_t>& line : tokenized_lines(file, tokenizer)) {
@@ -35,8 +35,10 @@ graph::Batches CalibrationLines::batches() const {
       const std::size_t most = std::max<std::size_t>(1, kMostTokens / length);
       std::size_t end = begin + 1;
       while (end < lines_.size() && end - begin < most && lines_[end].size() == length) ++end;
-      batch(models::encoder_inputs(*graph_, {lines_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                             lines_.begin() + static_cast<std::ptrdiff_t>(end)}));
+      batch(models::encoder_inputs(*graph_,
+                                   {lines_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    lines_.begin() + static_cast<std::ptrdiff_t>(end)},
+                                   unpooled_));
       begin = end;
     }
   };

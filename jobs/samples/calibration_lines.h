@@ -25,6 +25,7 @@ class CalibrationLines {
 
  private:
   const graph::Graph* graph_;
+  std::size_t unpooled_;
   std::vector<std::vector<std::int64_t>> lines_;  ///< in order of length
 };
 

@@ -12,6 +12,7 @@ std::vector<std::vector<std::int64_t>> tokenized_lines(const std::string& file,
   for (const std::string& line : read_lines(file)) {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const auto ids = tokenizer.encode(line);
+    if (ids.empty()) continue;  // words of characters that the tokenizer drops
     lines.emplace_back(ids.begin(), ids.end());
   }
   if (lines.empty()) throw usage_error(quote_text(file) + " holds no line with words");

@@ -1,12 +1,15 @@
 #include "runtime/sentences/sentence_encoder.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "base/threads/parallel.h"
 #include "graph/not_finite.h"
 #include "runtime/exact/products.h"
@@ -43,25 +46,29 @@ std::vector<Batch> make_batches(const std::vector<Ids>& ids, int threads) {
   return batches;
 }
 
-/// input_ids, attention_mask and token_type_ids.
-std::vector<Array> inputs_of(const std::vector<Ids>& ids, const Batch& batch) {
+/// The inputs that a graph of these names has; the pooling leaves `unpooled` first tokens out.
+std::vector<Array> inputs_of(const std::vector<std::string>& names, const std::vector<Ids>& ids,
+                             const Batch& batch, std::size_t unpooled) {
   const std::size_t longest = ids[batch[0]].size();
   const Ints shape{static_cast<std::int64_t>(batch.size()), static_cast<std::int64_t>(longest)};
-  std::vector<Array> inputs(3);
-  for (Array& input : inputs) {
-    input = Array(ElementType::kInt64, shape);
-    std::ranges::fill(input.writable<std::int64_t>(), 0);
-  }
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const Ids& line = ids[batch[i]];
-    const auto row = [&](Array& input) {
-      return input.writable<std::int64_t>().subspan(i * longest, longest);
-    };
-    std::ranges::copy(line, row(inputs[0]).begin());
-    std::ranges::fill(row(inputs[1]).first(line.size()), 1);
+  std::vector<Array> inputs;
+  for (const std::string& name : names) {
+    const std::span<std::int64_t> all =
+        inputs.emplace_back(ElementType::kInt64, shape).writable<std::int64_t>();
+    std::ranges::fill(all, 0);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Ids& line = ids[batch[i]];
+      const std::span<std::int64_t> row = all.subspan(i * longest, line.size());
+      if (name == "input_ids") std::ranges::copy(line, row.begin());
+      if (name == "attention_mask") std::ranges::fill(row, 1);
+      if (name == kPooledInput) std::ranges::fill(row.subspan(std::min(unpooled, row.size())), 1);
+    }
   }
   return inputs;
 }
+
+constexpr std::array<std::string_view, 4> kInputs = {"input_ids", "attention_mask", "token_type_ids",
+                                                     kPooledInput};
 
 /// The mean of `length` states of out.size() numbers each.
 void mean_of(std::span<const float> states, std::size_t length, std::span<float> out) {
@@ -82,12 +89,17 @@ SentenceEncoder::SentenceEncoder(Model model, SentenceTokenizer tokenizer)
   if (!shape || shape->empty() || !shape->back().known())
     throw Error(
         "its graph is no sentence encoder's: it has no output sentence_embedding or last_hidden_state");
+  for (const std::string& name : model_.graph().inputs)
+    if (std::ranges::find(kInputs, name) == kInputs.end())
+      throw Error("its graph is no sentence encoder's: nothing says what to give its input " +
+                  quote_text(name));
   output_ = static_cast<std::size_t>(found - outputs.begin());
   width_ = static_cast<std::size_t>(shape->back().size);
 }
 
-SentenceEncoder SentenceEncoder::load(graph::Graph graph, const ModelText& text, const std::string& name) {
-  SentenceTokenizer tokenizer = SentenceTokenizer::load(text, name);
+SentenceEncoder SentenceEncoder::load(graph::Graph graph, const ModelText& text, const std::string& name,
+                                      const PromptChoice& prompt) {
+  SentenceTokenizer tokenizer = SentenceTokenizer::load(text, name, prompt);
   return {Model(std::move(graph)), std::move(tokenizer)};
 }
 
@@ -97,7 +109,12 @@ std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines,
   std::vector<Ids> ids(lines.size());
   parallel_for(lines.size(), kLinesPerPiece, threads, [&](std::size_t begin, std::size_t end) {
     check_interrupt();
-    for (std::size_t i = begin; i < end; ++i) ids[i] = tokenizer_.encode(lines[i]);
+    for (std::size_t i = begin; i < end; ++i) {
+      ids[i] = tokenizer_.encode(lines[i]);
+      if (ids[i].empty())
+        throw Error("line " + std::to_string(i + 1) +
+                    " has no tokens, and the model's tokenizer puts none around it: no vector stands for it");
+    }
   });
 
   const std::vector<Batch> batches = make_batches(ids, threads);
@@ -112,7 +129,8 @@ std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines,
     const Batch& batch = batches[begin];
     const ArenaPool::Lease lease(arenas);
     const std::vector<Array> made =
-        model_.run(inputs_of(ids, batch), {.threads = 1, .promise = promise, .arena = lease.arena()});
+        model_.run(inputs_of(model_.graph().inputs, ids, batch, tokenizer_.unpooled()),
+                   {.threads = 1, .promise = promise, .arena = lease.arena()});
     const std::span<const float> values = made[output_].values<float>();
     const std::size_t stride = values.size() / batch.size();
     for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -24,14 +24,16 @@ class SentenceEncoder {
   /// outputs). `text`: the checkpoint's other files. `name` names it in messages. A graph without
   /// sentence_embedding gives the mean of its tokens' states, as sentence-transformers does for a bare
   /// transformer. Throws Error where a file is missing or damaged, and as Model and SentenceTokenizer do.
-  static SentenceEncoder load(graph::Graph graph, const ModelText& text, const std::string& name);
+  static SentenceEncoder load(graph::Graph graph, const ModelText& text, const std::string& name,
+                              const PromptChoice& prompt = {});
 
   std::size_t width() const { return width_; }  ///< floats of a line
   const graph::Graph& graph() const { return model_.graph(); }
-  const text::Tokenizer& tokenizer() const { return tokenizer_.tokenizer(); }
+  const SentenceTokenizer& tokenizer() const { return tokenizer_; }
 
   /// Returns [lines.size(), width()], in the order of the lines, using up to `threads` threads (0: as many as
-  /// the machine has). A line's vector depends on that line alone, bit for bit. In addition to the result
+  /// the machine has). A line's vector depends on that line alone, bit for bit. Throws Error for a line without
+  /// tokens, which is an empty one of a tokenizer that puts none around a text. In addition to the result
   /// each thread takes memory for the states of about 2048 tokens.
   std::vector<float> embed(const std::vector<std::string>& lines, int threads = 0,
                            const Progress& progress = {}, Promise promise = Promise::kExact) const;

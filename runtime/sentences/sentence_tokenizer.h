@@ -1,35 +1,52 @@
 // The lines of a text as token ids for a sentence encoder.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "formats/checkpoint/sentence_modules.h"
+#include "runtime/sentences/prompt.h"
+#include "text/text_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace crumb::runtime {
 
 class SentenceTokenizer {
  public:
-  /// `text`: the files of a checkpoint except for its tensors; `name` names it in messages. Throws Error
-  /// where a file is missing or damaged, and where the tokenizer has more ids than there are embeddings.
-  static SentenceTokenizer load(const ModelText& text, const std::string& name);
+  /// `text`: the files of a checkpoint except for its tensors; `name` names it in messages. WordPiece is read
+  /// as BERT's tokenizer, every other one as text::TextTokenizer. Throws Error where a file is missing or
+  /// damaged, where BERT's tokenizer has more ids than there are embeddings, and as read_prompt() does.
+  static SentenceTokenizer load(const ModelText& text, const std::string& name,
+                                const PromptChoice& prompt = {});
 
-  /// The ids, cut at the tokenizer's limit and at max_position_embeddings. A default prompt in
-  /// config_sentence_transformers.json is put before every line.
-  std::vector<text::TokenId> encode(const std::string& line) const {
-    return tokenizer_.encode(prompt_.empty() ? line : prompt_ + line);
-  }
+  /// The ids, with the prompt before the line and the tokens that stand around a text, cut at the tokenizer's
+  /// limit and at the transformer's. Throws Error where the text has a token of which the model has no row.
+  std::vector<text::TokenId> encode(const std::string& line) const;
 
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
-  void limit_length(std::size_t tokens) { tokenizer_.limit_length(tokens); }
+  /// The most tokens of a line.
+  std::size_t max_length() const { return max_length_; }
+  /// Lowers the limit (never raises it). Throws Error where no token of a line would be left.
+  void limit_length(std::size_t tokens);
+
+  /// How many of the first tokens are the prompt's and are left out of the pooling: 0 unless the model says
+  /// include_prompt false.
+  std::size_t unpooled() const { return unpooled_; }
 
  private:
-  SentenceTokenizer(text::Tokenizer tokenizer, std::string prompt)
-      : tokenizer_(std::move(tokenizer)), prompt_(std::move(prompt)) {}
+  using Any = std::variant<text::Tokenizer, text::TextTokenizer>;
+  explicit SentenceTokenizer(Any tokenizer) : tokenizer_(std::move(tokenizer)) {}
 
-  text::Tokenizer tokenizer_;
+  std::vector<text::TokenId> encode_text(const std::string& text) const;
+  bool is_special(text::TokenId id) const;
+
+  Any tokenizer_;
   std::string prompt_;
+  std::size_t max_length_ = SIZE_MAX;
+  std::size_t unpooled_ = 0;
 };
 
 }  // namespace crumb::runtime

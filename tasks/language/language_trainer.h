@@ -69,6 +69,7 @@ struct LanguageSamples {
   std::string drawn;   ///< how the text was drawn from the network, for states; empty: it was not
   LanguageText valid;  ///< to measure by, at least a sequence; empty: nothing is measured
   std::vector<std::vector<std::int64_t>> lines, valid_lines;  ///< of each line its tokens
+  std::size_t unpooled = 0;  ///< first tokens of each line that the encoder's pooling leaves out: a prompt's
   std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
   std::int64_t length = 512;          ///< tokens of a sequence, the first one included
 };

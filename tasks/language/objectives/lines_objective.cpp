@@ -21,9 +21,9 @@ constexpr std::int64_t kMeasuredAtOnce = 32;  ///< lines
 
 using Lines = std::vector<std::vector<std::int64_t>>;
 
-std::vector<at::Tensor> tensors_of(const graph::Graph& encoder, const Lines& lines, at::Device device) {
+std::vector<at::Tensor> tensors_of(const LanguageRequest& request, const Lines& lines, at::Device device) {
   std::vector<at::Tensor> tensors;
-  for (const graph::Tensor& input : models::encoder_inputs(encoder, lines))
+  for (const graph::Tensor& input : models::encoder_inputs(request.network, lines, request.samples.unpooled))
     tensors.push_back(libtorch::to_typed(input, device).tensor);
   return tensors;
 }
@@ -66,7 +66,7 @@ std::int64_t LinesObjective::tokens_of(std::int64_t sample) const {
 std::vector<std::vector<at::Tensor>> LinesObjective::inputs_of_first(std::int64_t most) const {
   std::vector<std::vector<at::Tensor>> found;
   for (std::int64_t i = 0; i < std::min(most, count()); ++i)
-    found.push_back(tensors_of(request_.network, some_of(request_.samples.lines, {i}), at::kCPU));
+    found.push_back(tensors_of(request_, some_of(request_.samples.lines, {i}), at::kCPU));
   return found;
 }
 
@@ -83,7 +83,7 @@ LinesObjective::Given LinesObjective::given(const std::vector<at::Tensor>& outpu
 
 double LinesObjective::gather(Student& student, const Samples& samples, double all) {
   const std::vector<at::Tensor> inputs =
-      tensors_of(request_.network, some_of(request_.samples.lines, samples), device_);
+      tensors_of(request_, some_of(request_.samples.lines, samples), device_);
   const Given meant = given(teacher_.outputs(inputs), inputs[mask_]);
   const Given found = given(student.outputs(inputs, true), inputs[mask_]);
   at::Tensor loss = at::zeros({}, found.states.options());
@@ -109,7 +109,7 @@ double LinesObjective::measure(Student& student) {
   for (const Samples& part : parts_of_step(all, lengths, kMeasuredAtOnce, part_cost_on(device_.is_cpu()))) {
     check_interrupt();
     const std::vector<at::Tensor> inputs =
-        tensors_of(request_.network, some_of(request_.samples.valid_lines, part), device_);
+        tensors_of(request_, some_of(request_.samples.valid_lines, part), device_);
     const Given meant = given(teacher_.outputs(inputs), inputs[mask_]),
                 found = given(student.outputs(inputs, false), inputs[mask_]);
     sum += at::cosine_similarity(found.vectors, meant.vectors, -1).sum().item<double>();
