@@ -24,9 +24,9 @@ constexpr AttentionNames kBertNames = {"attention.self.",   "query", "key", "val
                                        "attention.output.", "dense"};
 constexpr AttentionNames kMpnetNames = {"attention.attn.", "q", "k", "v", "attention.", "attn.o"};
 
-/// Distances of a query and a key fall into buckets, as T5 has them for both directions (Raffel et al. 2020) and
-/// MPNet takes them: 16 for keys up to the query and 16 for those behind it, of which 8 are single distances,
-/// and the others widen up to 128 places.
+/// Distances of a query and a key fall into buckets, as T5 has them for both directions (Raffel et al. 2020)
+/// and MPNet takes them: 16 for keys up to the query and 16 for those behind it, of which 8 are single
+/// distances, and the others widen up to 128 places.
 constexpr std::int64_t kBucketsOfDirection = 16, kSingleDistances = 8, kFarthestBucket = 128;
 
 /// Of distances from 0 on, up to the first that is in the last bucket. The logarithm is that of float32, as

@@ -1,5 +1,5 @@
-// Encoders of BERT's form as a graph: BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019) and its kin, MPNet (Song
-// et al. 2020).
+// Encoders of BERT's form as a graph: BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019) and its kin, MPNet
+// (Song et al. 2020).
 #pragma once
 
 #include "base/json/json_file.h"

@@ -35,11 +35,11 @@ graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config);
 /// earlier layer with keys and values of its own, or projections are fused.
 graph::Graph build_decoder(ModelWeights& weights, DecoderConfig config);
 
-/// Builds the same as a sentence encoder, with the modules of its modules.json behind it. Tensors are named as
-/// in transformers' ...Model, with "model." before them or not. Inputs are input_ids and attention_mask, int64
-/// [batch, sequence]; outputs last_hidden_state [batch, sequence, hidden_size], which the last norm made, and
-/// those of add_sentence_head() (sentence_head.h). A token's position is the number of tokens before it. Throws
-/// Error as build_decoder() and add_sentence_head() do.
+/// Builds the same as a sentence encoder, with the modules of its modules.json behind it. Tensors are named
+/// as in transformers' ...Model, with "model." before them or not. Inputs are input_ids and attention_mask,
+/// int64 [batch, sequence]; outputs last_hidden_state [batch, sequence, hidden_size], which the last norm
+/// made, and those of add_sentence_head() (sentence_head.h). A token's position is the number of tokens
+/// before it. Throws Error as build_decoder() and add_sentence_head() do.
 graph::Graph build_decoder_as_encoder(ModelWeights& weights, const JsonFile& config);
 
 /// Returns the name of the constant that holds the frequencies of a rotation of the configuration; equal

@@ -17,9 +17,8 @@ struct TokenStates {
 };
 
 /// Adds the output sentence_embedding, [batch, width]; nothing without modules.json. Padding stands behind
-/// the tokens or before them, but for the pooling mode cls, which takes the first place (with kPooledInput the
-/// first that is pooled). Throws Error as
-/// SentenceModules::read and ModelWeights::add do.
+/// the tokens or before them, but for the pooling mode cls, which takes the first place (with kPooledInput
+/// the first that is pooled). Throws Error as SentenceModules::read and ModelWeights::add do.
 void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hidden_size);
 
 }  // namespace crumb::models

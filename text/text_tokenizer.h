@@ -1,6 +1,7 @@
 // Tokenizers that a Hugging Face tokenizer.json describes (BPE, Unigram and WordPiece; pipeline/steps.h and
 // pipeline/decoders.h say which steps are supported), equal to the `tokenizers` library; byte-level BPE of
-// vocab.json and merges.txt, equal to transformers; and SentencePiece models, equal to SentencePiece except for special tokens, which are tokens wherever they occur in a text.
+// vocab.json and merges.txt, equal to transformers; and SentencePiece models, equal to SentencePiece except
+// for special tokens, which are tokens wherever they occur in a text.
 #pragma once
 
 #include <memory>
@@ -21,10 +22,11 @@ class TextTokenizer {
   /// Reads tokenizer.json in the folder `path` ("" for the top), and the tokens of declared_tokens.h. The
   /// tokens around a text are those of tokenizer.json, except for add_bos_token and add_eos_token of
   /// tokenizer_config.json where its tokenizer_class follows them, or where it has none (docs/text.md). Where
-  /// there is no tokenizer.json: vocab.json with merges.txt (vocab_and_merges.h), else a SentencePiece model (tokenizer.model, spiece.model,
-  /// sentencepiece.bpe.model, sentencepiece.model or spm.model), with the tokens of added_tokens.json and of
-  /// added_tokens_decoder in tokenizer_config.json; it adds no tokens around a text by itself. Truncation and
-  /// padding are up to the caller. Throws Error, which names the file, the key and what is not supported.
+  /// there is no tokenizer.json: vocab.json with merges.txt (vocab_and_merges.h), else a SentencePiece model
+  /// (tokenizer.model, spiece.model, sentencepiece.bpe.model, sentencepiece.model or spm.model), with the
+  /// tokens of added_tokens.json and of added_tokens_decoder in tokenizer_config.json; it adds no tokens
+  /// around a text by itself. Truncation and padding are up to the caller. Throws Error, which names the
+  /// file, the key and what is not supported.
   static TextTokenizer load(const ReadFile& read, const std::string& path = "");
 
   /// Ill-formed UTF-8 counts as U+FFFD. Special tokens in the text are tokens. Throws Error where a regular
@@ -32,8 +34,8 @@ class TextTokenizer {
   /// (regex/pattern.h). Thread-safe.
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
 
-  /// The same with the text's own tokens cut at their end, so that there are `most` at most. Precondition: most
-  /// is tokens_around() or more.
+  /// The same with the text's own tokens cut at their end, so that there are `most` at most. Precondition:
+  /// most is tokens_around() or more.
   std::vector<TokenId> encode_within(std::string_view text, std::size_t most) const;
 
   /// How many tokens encode() puts around every text.

@@ -1,5 +1,5 @@
-// Text to token ids by the files of a checkpoint with BERT's tokenizer (BERT, MPNet): special tokens in the text, normalisation, words,
-// WordPiece, [CLS] and [SEP] around them, truncation.
+// Text to token ids by the files of a checkpoint with BERT's tokenizer (BERT, MPNet): special tokens in the
+// text, normalisation, words, WordPiece, [CLS] and [SEP] around them, truncation.
 //
 // Equal to the Hugging Face fast tokenizer (tokenizers 0.23), which sentence-transformers runs, except for
 // the lower case of 55 letters that Unicode got after version 15.

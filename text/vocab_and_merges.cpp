@@ -44,7 +44,8 @@ constexpr std::array<Named, 12> kModelTypes = {{{"gpt2", Kind::kGpt2},
 
 /// Qwen 2's words, as transformers has them.
 constexpr const char* kQwenWords =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 std::optional<JsonFile> open(const ReadFile& read, const std::string& name) {
   const auto text = read(name);

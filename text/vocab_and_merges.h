@@ -1,10 +1,11 @@
-// Byte-level BPE of a folder that has vocab.json and merges.txt and no tokenizer.json: folders of GPT-2, of RoBERTa, of Phi
-// and of Qwen from before there was one. How words are split is the tokenizer class's, as transformers 5 builds it:
+// Byte-level BPE of a folder that has vocab.json and merges.txt and no tokenizer.json: folders of GPT-2, of
+// RoBERTa, of Phi and of Qwen from before there was one. How words are split is the tokenizer class's, as
+// transformers 5 builds it:
 //
-//   GPT2Tokenizer, CodeGenTokenizer          GPT-2's words; tokens around a text by add_bos_token, add_eos_token
-//   RobertaTokenizer, BartTokenizer,         GPT-2's words; <s> before a text and </s> behind it (its cls_token and
-//   LongformerTokenizer                      sep_token)
-//   Qwen2Tokenizer                           Qwen 2's words behind NFC; tokens around a text as GPT-2
+//   GPT2Tokenizer, CodeGenTokenizer   GPT-2's words; tokens around a text by add_bos_token and add_eos_token
+//   RobertaTokenizer, BartTokenizer,  GPT-2's words; cls_token (<s>) before, sep_token (</s>) behind
+//   LongformerTokenizer
+//   Qwen2Tokenizer                    Qwen 2's words behind NFC; tokens around a text as GPT-2's
 //
 // (each with "Fast" too). Without tokenizer_class the model_type of config.json says the class.
 #pragma once
@@ -39,8 +40,8 @@ struct VocabAndMerges {
   static VocabAndMerges read(const ReadFile& read, const std::string& folder);
 };
 
-/// The pairs of a merges.txt: one a line, parted by one space, in the order of their ranks; lines that begin with
-/// "#version" are none. A Failure, which names the line, where a line is no pair.
+/// The pairs of a merges.txt: one a line, parted by one space, in the order of their ranks; lines that begin
+/// with "#version" are none. A Failure, which names the line, where a line is no pair.
 Result<std::vector<std::pair<std::string, std::string>>> parse_merges(std::string_view text);
 
 }  // namespace crumb::text

@@ -4,8 +4,8 @@
 //   for each layer:  x = x + attention(norm(x));  x = x + mlp(norm(x))      (the first attention has no norm)
 //   states = norm(x),  mlp(x) = out(act(a) * b), a and b being the halves of in(x)
 //
-// Attention sees all tokens, or those that are at most `reach` places away, by the layer; positions are rotary, with a
-// rotation of its own for each of the two.
+// Attention sees all tokens, or those that are at most `reach` places away, by the layer; positions are
+// rotary, with a rotation of its own for each of the two.
 #pragma once
 
 #include <array>
@@ -31,7 +31,8 @@ struct ModernBertConfig {
 
   static constexpr const char* kModelType = "modernbert";
 
-  /// Throws Error, which names file, key, found and expected, for another architecture and for invalid values.
+  /// Throws Error, which names file, key, found and expected, for another architecture and for invalid
+  /// values.
   static ModernBertConfig parse(const JsonFile& file);
 };
 

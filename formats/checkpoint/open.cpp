@@ -132,8 +132,8 @@ class CheckpointOpener {
     return add_model_files(folder);
   }
 
-  /// Tensors of Dense modules, under the names of their folders. One without a tensor file is left to those who
-  /// need its tensors.
+  /// Tensors of Dense modules, under the names of their folders. One without a tensor file is left to those
+  /// who need its tensors.
   Status add_module_tensors(const fs::path& folder) {
     const Result<std::vector<std::string>> modules = dense_module_folders(folder);
     if (!modules.ok()) return modules.failure();

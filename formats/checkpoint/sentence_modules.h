@@ -32,8 +32,8 @@ inline constexpr const char* kSentenceModulesFile = "modules.json";
 /// The text of a file of the model ("1_Pooling/config.json"); nothing where there is no such file.
 using ModelText = std::function<std::optional<std::string>(const std::string& path)>;
 
-/// A graph's input by which the pooling leaves tokens out: int64 [batch, sequence], 1 for those that it takes.
-/// A graph has it where the model does not pool the tokens of prompts.
+/// A graph's input by which the pooling leaves tokens out: int64 [batch, sequence], 1 for those that it
+/// takes. A graph has it where the model does not pool the tokens of prompts.
 inline constexpr const char* kPooledInput = "pooling_mask";
 
 struct SentenceModules {

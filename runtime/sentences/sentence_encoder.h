@@ -32,9 +32,9 @@ class SentenceEncoder {
   const SentenceTokenizer& tokenizer() const { return tokenizer_; }
 
   /// Returns [lines.size(), width()], in the order of the lines, using up to `threads` threads (0: as many as
-  /// the machine has). A line's vector depends on that line alone, bit for bit. Throws Error for a line without
-  /// tokens, which is an empty one of a tokenizer that puts none around a text. In addition to the result
-  /// each thread takes memory for the states of about 2048 tokens.
+  /// the machine has). A line's vector depends on that line alone, bit for bit. Throws Error for a line
+  /// without tokens, which is an empty one of a tokenizer that puts none around a text. In addition to the
+  /// result each thread takes memory for the states of about 2048 tokens.
   std::vector<float> embed(const std::vector<std::string>& lines, int threads = 0,
                            const Progress& progress = {}, Promise promise = Promise::kExact) const;
 

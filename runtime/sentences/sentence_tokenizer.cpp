@@ -13,8 +13,8 @@
 namespace crumb::runtime {
 namespace {
 
-/// Whether a folder's tokenizer is WordPiece. Files from before tokenizer.json had types of models are told by
-/// what the others have: merges, or a list of tokens and scores.
+/// Whether a folder's tokenizer is WordPiece. A tokenizer.json without a type of its model, as old ones are,
+/// is none where it has merges, or a list of tokens and scores.
 bool is_word_piece(const ModelText& text, const std::string& path) {
   const auto read = [&](std::string_view name) { return text(std::string(name)); };
   const auto file = text(path + "tokenizer.json");
@@ -33,6 +33,17 @@ bool is_word_piece(const ModelText& text, const std::string& path) {
   const auto type = model->find("type");
   if (type != model->end() && type->is_string()) return *type == "WordPiece";
   return !has_merges && !is_list && !model->contains("merges");
+}
+
+/// RoBERTa's kin number the pieces of a SentencePiece model anew, which the model alone does not say.
+void refuse_own_numbers(const ModelText& text, const std::string& path, const JsonFile& config) {
+  const std::string type = config.string("model_type").value_or("");
+  if (type != "xlm-roberta" && type != "camembert") return;
+  if (text(path + "tokenizer.json") || text(path + "vocab.json")) return;
+  throw Error(
+      "there is no " + path + "tokenizer.json, and " + type +
+      " numbers the pieces of its SentencePiece model otherwise than the model does; load the folder's "
+      "tokenizer with transformers and save it there, which writes one");
 }
 
 /// The most tokens of a line as sentence-transformers has it: of the model, else of the tokenizer.
@@ -59,7 +70,8 @@ SentenceTokenizer SentenceTokenizer::load(const ModelText& text, const std::stri
   const std::string path = SentenceModules::transformer_path(text);
   const auto config_text = text(path + "config.json");
   if (!config_text) throw Error(name + " has no " + path + "config.json");
-  const auto limits = EncoderLimits::parse(JsonFile(path + "config.json", *config_text));
+  const JsonFile config(path + "config.json", *config_text);
+  const auto limits = EncoderLimits::parse(config);
   const auto read = [&](std::string_view file) { return text(std::string(file)); };
   std::optional<SentenceTokenizer> made;
   if (is_word_piece(text, path)) {
@@ -73,6 +85,7 @@ SentenceTokenizer SentenceTokenizer::load(const ModelText& text, const std::stri
     made = SentenceTokenizer(std::move(tokenizer));
     made->limit_length(length);
   } else {
+    refuse_own_numbers(text, path, config);
     auto tokenizer = text::TextTokenizer::load(read, path);
     tokenizer.expect_ids_below(limits.vocab_size);
     made = SentenceTokenizer(std::move(tokenizer));

@@ -110,6 +110,18 @@ def test_what_is_wrong_is_named(crumb, tmp_path):
     assert "Dense module 2_Dense/ has no weights" in said(broken)
 
 
+def test_pieces_that_are_numbered_anew_are_not_taken_for_others(crumb, tmp_path):
+    spm = pytest.importorskip("sentencepiece")
+    folder = tmp_path / "model"
+    tiny_encoders.write("xlm-roberta", folder, 1)
+    (folder / "tokenizer.json").unlink()
+    with (folder / "sentencepiece.bpe.model").open("wb") as file:
+        spm.SentencePieceTrainer.train(sentence_iterator=iter(tiny_encoders.CORPUS), model_writer=file, vocab_size=100, minloglevel=2)
+    (tmp_path / "lines.txt").write_text("a\n")
+    said = crumb("embed", folder, "--text", tmp_path / "lines.txt", "-o", tmp_path / "v.npy", status=1).stderr
+    assert "numbers the pieces" in said and "tokenizer.json" in said
+
+
 @pytest.mark.parametrize("key, value, words", [
     ("local_attention", 0, "local_attention"), ("layer_types", ["full_attention"], "layer_types"),
     ("layer_types", ["full", "full", "full"], "supported are full_attention"), ("num_attention_heads", 7, "no multiple"),
