@@ -107,3 +107,11 @@ def test_damaged_models_are_refused_or_read(crumb, tmp_path):
         path.write_bytes(damaged[: draw.randrange(len(damaged))] if draw.random() < 0.3 else damaged)
         done = crumb("tokenize", path, "--text", "-", stdin=None, input="the quick ﬁ 中\n", status=None)
         assert done.returncode in (0, 1), done.stderr
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model"])
+def test_a_folder_with_the_model_alone_under_each_of_its_names(crumb, tmp_path, name):
+    theirs = train(tmp_path, model_type="unigram", vocab_size=160)
+    (tmp_path / "tokenizer.model").rename(tmp_path / name)
+    ours = printed(crumb, "tokenize", tmp_path, "--text", "-", "--lines", text="\n".join(PLAIN[:50]) + "\n")
+    assert [made["ids"] for made in ours] == [theirs.encode(line) for line in PLAIN[:50]]
