@@ -79,12 +79,13 @@ void declare(const Recovery& recovery, Declarations& fields) {
 }
 
 void declare(const LanguageSamples& samples, Declarations& fields) {
-  const auto& [text, drawn, valid, lines, valid_lines, first, length] = samples;
+  const auto& [text, drawn, valid, lines, valid_lines, unpooled, first, length] = samples;
   fields.decides("text", checksum_of(text));
   fields.decides("drawn", drawn);
   fields.decides("valid", checksum_of(valid));
   fields.decides("lines", checksum(lines));
   fields.decides("valid_lines", checksum(valid_lines));
+  if (unpooled > 0) fields.decides("unpooled", unpooled);  // runs from before there was one go on
   fields.decides("first", first ? Json(*first) : Json());
   fields.decides("length", length);
 }
