@@ -13,6 +13,8 @@
 #include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
 #include "libtorch/execute/graph_module.h"
+#include "tasks/own_outputs.h"
+#include "tasks/train/fit.h"
 
 namespace crumb::tasks {
 namespace {
@@ -21,7 +23,6 @@ using graph::Graph;
 using graph::Node;
 using libtorch::GraphModule;
 
-constexpr std::int64_t kIgnored = -100;
 constexpr double kMaskValue = 1e9;
 constexpr const char* kBatch = "batch";
 
@@ -57,217 +58,215 @@ Graph with_buffers(Graph graph) {
 }
 
 /// Returns the graph for any number of samples, where the file fixes the number.
-Graph with_open_batch(Graph graph) {
-  const graph::Value* input = graph.find(graph.inputs.at(0));
-  if (!input || !input->shape || input->shape->empty() || !(*input->shape)[0].known()) return graph;
+Graph with_open_batch(Graph graph, const OwnNetwork& own) {
+  bool is_open = true;
+  for (const std::string& name : graph.inputs) {
+    const auto found = graph.values.find(name);
+    const auto axis = static_cast<std::size_t>(own.axis_of(name));
+    if (found == graph.values.end() || !found->second.shape || found->second.shape->size() <= axis) continue;
+    graph::Dim& batch = (*found->second.shape)[axis];
+    if (!batch.known()) continue;
+    batch = graph::Dim(kBatch);
+    is_open = false;
+  }
+  if (is_open) return graph;
   const std::set<std::string> kept(graph.inputs.begin(), graph.inputs.end());
   for (auto& [name, value] : graph.values) {
     if (!kept.contains(name) && !graph.constant(name)) value.shape.reset();
   }
-  (*graph.values.at(graph.inputs[0]).shape)[0] = graph::Dim(kBatch);
   return graph::infer_shapes(std::move(graph));
 }
 
-at::Tensor tensor_of(const graph::Tensor& tensor) { return libtorch::to_typed(tensor).tensor; }
-
-at::Tensor run_one(const GraphModule& module, const at::Tensor& input) {
-  return module.run({libtorch::typed(input)}).at(0).tensor;
+std::vector<at::Tensor> narrowed(const std::vector<at::Tensor>& inputs, std::int64_t begin,
+                                 std::int64_t count) {
+  std::vector<at::Tensor> part;
+  for (const at::Tensor& input : inputs) part.push_back(input.narrow(0, begin, count));
+  return part;
 }
 
-/// Returns the network's output for the first sample. Throws Error where samples do not fit it.
-at::Tensor example_of(const GraphModule& module, const OwnNetwork& own, const OwnSamples& samples) {
-  const torch::NoGradGuard no_gradients;
-  at::Tensor example;
-  try {
-    example = run_one(module, tensor_of(samples.inputs).narrow(0, 0, 1));
-  } catch (const Error& error) {
-    throw within(samples.inputs_from, error);
+/// A task whose outputs are known by name and axis alone, as far as they learn.
+Task bare_task(const OwnNetwork& own, const std::shared_ptr<GraphModule>& module) {
+  Task task;
+  task.network = own.name;
+  task.module = module;
+  task.forward = [module](const std::vector<at::Tensor>& inputs) {
+    return libtorch::tensors_of(module->run(libtorch::typed_all(inputs)));
+  };
+  task.graph = [module] { return graph_of_now(*module); };
+  for (const std::string& input : own.graph.inputs) task.input_axes.push_back(own.axis_of(input));
+  for (std::size_t i = 0; i < own.outputs.size(); ++i) {
+    const OwnOutput& output = own.outputs[i];
+    if (output.aim == OwnOutput::Aim::kFree) continue;
+    TaskOutput one{
+        .name = output.name, .index = i, .axis = own.axis_of(output.name), .weight = output.weight};
+    task.outputs.push_back(std::move(one));
   }
-  if (example.dim() > 0 && example.size(0) == 1) return example;
-  throw Error(quote_text(own.name) + " gives " + graph::text_of(example.sizes().vec()) +
-              " for one sample: expected samples along axis 0");
+  return task;
+}
+
+/// The outputs that learn, as in Task::outputs.
+std::vector<const OwnOutput*> learning(const OwnNetwork& own) {
+  std::vector<const OwnOutput*> found;
+  for (const OwnOutput& output : own.outputs)
+    if (output.aim != OwnOutput::Aim::kFree) found.push_back(&output);
+  return found;
+}
+
+/// Throws Error where an output's axis is none of what it gives, which otherwise LibTorch would say.
+std::vector<at::Tensor> run(const Task& task, const OwnNetwork& own, const std::vector<at::Tensor>& inputs) {
+  const torch::NoGradGuard no_gradients;
+  const NetworkFunction checked = [&](const std::vector<at::Tensor>& given) {
+    std::vector<at::Tensor> all = task.forward(given);
+    for (const TaskOutput& output : task.outputs) {
+      if (all.at(output.index).dim() > output.axis) continue;
+      throw Error(text_of_output(own, own.outputs[output.index]) + " gives " +
+                  graph::text_of(all[output.index].sizes().vec()) + ": expected samples along axis " +
+                  std::to_string(output.axis));
+    }
+    return all;
+  };
+  return run_network(task, checked, inputs);
+}
+
+/// Returns what the outputs that learn give for the first sample. Throws Error where samples do not fit the
+/// network.
+std::vector<at::Tensor> examples_of(const Task& task, const OwnNetwork& own, const OwnSamples& samples,
+                                    const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> examples;
+  try {
+    examples = run(task, own, narrowed(inputs, 0, 1));
+  } catch (const Error& error) {
+    throw within(samples.inputs[0].from, error);
+  }
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    if (examples[i].size(0) == 1) continue;
+    const TaskOutput& output = task.outputs[i];
+    const bool has_several = own.outputs.size() > 1;
+    throw Error(text_of_output(own, own.outputs[output.index]) + " gives " +
+                graph::text_of(examples[i].movedim(0, output.axis).sizes().vec()) +
+                " for one sample: expected samples along axis " + std::to_string(output.axis) +
+                "; --batch-axis " + output.name + "=AXIS names another" +
+                (has_several ? ", --loss-weight " + output.name + "=0 leaves it as it comes" : ""));
+  }
+  return examples;
 }
 
 /// Throws Error where a batch does not give what its samples give alone: a shape in the file contains the
 /// batch size.
-void check_batches(const GraphModule& module, const OwnNetwork& own, const at::Tensor& inputs) {
-  if (inputs.size(0) < 2) return;
-  const torch::NoGradGuard no_gradients;
+void check_batches(const Task& task, const OwnNetwork& own, const std::vector<at::Tensor>& inputs) {
+  if (inputs[0].size(0) < 2) return;
   const std::string advice = "; export the network with an open batch (dynamic_axes, dynamic_shapes)";
-  at::Tensor both;
-  const at::Tensor first = run_one(module, inputs.narrow(0, 0, 1)),
-                   second = run_one(module, inputs.narrow(0, 1, 1));
+  std::vector<at::Tensor> both;
+  const std::vector<at::Tensor> first = run(task, own, narrowed(inputs, 0, 1)),
+                                second = run(task, own, narrowed(inputs, 1, 1));
   try {
-    both = run_one(module, inputs.narrow(0, 0, 2));
+    both = run(task, own, narrowed(inputs, 0, 2));
   } catch (const Error& error) {
     throw Error(quote_text(own.name) + " does not take two samples at once: " + error.what() + advice,
                 error.kind());
   }
-  const at::Tensor alone = at::cat({first, second});
-  if (both.sizes() != alone.sizes() || !at::allclose(both, alone, 1e-3, 1e-4)) {
-    throw Error(quote_text(own.name) + " gives two samples at once other outputs (" +
-                libtorch::text_of(libtorch::typed(both)) + ") than one by one" + advice);
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    const at::Tensor alone = at::cat({first[i], second[i]});
+    if (both[i].sizes() == alone.sizes() && at::allclose(both[i], alone, 1e-3, 1e-4)) continue;
+    throw Error(text_of_output(own, own.outputs[task.outputs[i].index]) +
+                " gives two samples at once other outputs (" + libtorch::text_of(libtorch::typed(both[i])) +
+                ") than one by one" + advice);
   }
 }
 
-/// Returns the axis of the classes in the scores: the one that labels do not have. Labels [N] or [N, ...].
-std::int64_t class_axis(const OwnNetwork& own, const OwnSamples& samples, at::IntArrayRef scores,
-                        at::IntArrayRef labels) {
-  const auto without = [&](std::int64_t axis) {
-    std::vector<std::int64_t> left(scores.begin(), scores.end());
-    left.erase(left.begin() + axis);
-    return left == std::vector<std::int64_t>(labels.begin(), labels.end());
-  };
-  if (scores.size() == labels.size() + 1 && scores.size() >= 2) {
-    const auto last = static_cast<std::int64_t>(scores.size()) - 1;
-    if (without(1)) return 1;
-    if (without(last)) return last;
-  }
-  throw Error(samples.targets_from + " of shape " + graph::text_of(samples.targets.shape()) +
-              " does not fit scores of shape " + graph::text_of(scores.vec()) + ", which " +
-              quote_text(own.name) +
-              " gives: expected one class for each place, [N] for scores [N, classes]");
-}
-
-at::Tensor labels_of(const OwnSamples& samples, std::size_t score_axes) {
-  const at::Tensor labels = tensor_of(samples.targets);
-  if (labels.is_floating_point() || labels.scalar_type() == at::kBool) {
-    throw Error(samples.targets_from + " of type " + std::string(graph::name_of(samples.targets.type())) +
-                ": cross entropy (--loss ce) needs the numbers of classes, whole numbers");
-  }
-  at::Tensor whole = labels.to(at::kLong);
-  while (whole.dim() > 1 && static_cast<std::size_t>(whole.dim()) >= score_axes &&
-         whole.size(whole.dim() - 1) == 1) {
-    whole = whole.squeeze(whole.dim() - 1);  // [N, 1]
-  }
-  return whole.contiguous();
-}
-
-void check_labels(const at::Tensor& labels, const OwnSamples& samples, std::int64_t classes) {
-  const at::Tensor wrong = labels.ne(kIgnored).logical_and(labels.lt(0).logical_or(labels.ge(classes)));
-  if (!wrong.any().item<bool>()) return;
-  const at::Tensor place = wrong.view({-1}).nonzero()[0][0];
-  throw Error(samples.targets_from + " holds class " +
-              std::to_string(labels.view({-1})[place].item<std::int64_t>()) + ", expected 0 to " +
-              std::to_string(classes - 1) + ", at index " + std::to_string(place.item<std::int64_t>()) +
-              " of " + graph::text_of(samples.targets.shape()) + " (the network gives " +
-              std::to_string(classes) + " scores; -100 is for what does not count)");
-}
-
-/// The labels of samples for cross entropy, and the axis of classes.
-struct Classes {
-  at::Tensor labels;
-  std::int64_t axis = 1;
-};
-
-Classes classes_of(const OwnNetwork& own, const OwnSamples& samples, const at::Tensor& example) {
-  Classes found{.labels = labels_of(samples, static_cast<std::size_t>(example.dim()))};
-  std::vector<std::int64_t> scores = example.sizes().vec();
-  scores[0] = found.labels.size(0);
-  found.axis = class_axis(own, samples, scores, found.labels.sizes());
-  const std::int64_t classes = scores[static_cast<std::size_t>(found.axis)];
-  if (classes < 2) {
-    throw Error(quote_text(own.name) +
-                " gives one score: cross entropy (--loss ce) needs one for each class, two at least");
-  }
-  check_labels(found.labels, samples, classes);
-  return found;
-}
-
-at::Tensor values_of(const OwnNetwork& own, const OwnSamples& samples, const at::Tensor& example) {
-  at::Tensor values = tensor_of(samples.targets).to(at::kFloat);
-  std::vector<std::int64_t> wanted = example.sizes().vec();
-  wanted[0] = values.size(0);
-  std::int64_t each = 1;
-  for (std::size_t i = 1; i < wanted.size(); ++i) each *= wanted[i];
-  const bool only_ones = values.numel() == wanted[0] * each &&
-                         std::ranges::count_if(values.sizes(), [](std::int64_t n) { return n != 1; }) ==
-                             std::ranges::count_if(wanted, [](std::int64_t n) { return n != 1; });
-  if (values.sizes() == at::IntArrayRef(wanted)) return values;
-  if (only_ones) return values.reshape(wanted);  // [N] for [N, 1]
-  throw Error(samples.targets_from + " of shape " + graph::text_of(samples.targets.shape()) +
-              " does not fit outputs of shape " + graph::text_of(wanted) + ", which " + quote_text(own.name) +
-              " gives");
-}
-
-/// Sets cross entropy as the loss. `axis` is the classes'.
-void use_classes(Task& task, const OwnNetwork& own, std::int64_t axis) {
+bool are_shares(const OwnNetwork& own, const OwnOutput& output) {
   const graph::Links links(own.graph);
-  const std::size_t last = links.producer(own.graph.outputs[0]);
-  const bool are_shares = last != graph::Links::kNone && own.graph.nodes[last].is("Softmax");
-  task.metric = "accuracy";
-  task.loss = [axis, are_shares](const at::Tensor& scores_now, const at::Tensor& labels) {
-    const at::Tensor in_place = scores_now.movedim(axis, 1);
-    if (!labels.ne(kIgnored).any().item<bool>()) return in_place.sum() * 0;  // no mean over no labels
-    return at::cross_entropy_loss(are_shares ? in_place.clamp_min(1e-12).log() : in_place, labels, {},
-                                  at::Reduction::Mean, kIgnored);
-  };
-  task.score = [axis](const at::Tensor& scores_now, const at::Tensor& labels) {
-    const at::Tensor counts = labels.ne(kIgnored);
-    const at::Tensor right = scores_now.argmax(axis).eq(labels).logical_and(counts);
-    return static_cast<double>(right.sum().item<std::int64_t>()) /
-           static_cast<double>(std::max<std::int64_t>(counts.sum().item<std::int64_t>(), 1));
-  };
-}
-
-void use_values(Task& task) {
-  task.metric = "mse";
-  task.loss = [](const at::Tensor& made, const at::Tensor& wanted) {
-    return (made - wanted).square().mean();
-  };
-  task.score = [](const at::Tensor& made, const at::Tensor& wanted) {
-    return (made - wanted).to(at::kDouble).square().mean().item<double>();
-  };
+  const std::size_t last = links.producer(output.name);
+  return last != graph::Links::kNone && own.graph.nodes[last].is("Softmax");
 }
 
 /// Returns the samples that are held out, or the others.
-TensorPair part_of(const TensorPair& all, bool held_out) {
-  const at::Tensor numbers = at::arange(all.inputs.size(0));
+SampleTensors part_of(const SampleTensors& all, bool held_out) {
+  const at::Tensor numbers = at::arange(all.count());
   const at::Tensor chosen = numbers.remainder(kHoldOutEvery).eq(kHoldOutEvery - 1).eq(held_out);
   const at::Tensor wanted = chosen.nonzero().flatten();
-  return {all.inputs.index_select(0, wanted), all.targets.index_select(0, wanted)};
+  SampleTensors part;
+  for (const at::Tensor& one : all.inputs) part.inputs.push_back(one.index_select(0, wanted));
+  for (const at::Tensor& one : all.targets)
+    part.targets.push_back(one.defined() ? one.index_select(0, wanted) : one);
+  return part;
 }
 
-void expect_counting(const at::Tensor& labels, const std::string& from, const std::string& which) {
-  if (labels.ne(kIgnored).any().item<bool>()) return;
-  throw Error(from + ": none of the " + std::to_string(labels.numel()) + " labels " + which +
-              " counts, all are -100");
+/// Puts what the float network gives for the samples in the place of the targets that are missing.
+void add_float_outputs(const Task& task, const OwnNetwork& own, SampleTensors& samples,
+                       const std::string& from) {
+  if (std::ranges::all_of(samples.targets, [](const at::Tensor& one) { return one.defined(); })) return;
+  const std::vector<at::Tensor> made = outputs_of(task, *task.module, task.forward, samples.inputs);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (samples.targets[i].defined()) continue;
+    const std::string output = text_of_output(own, own.outputs[task.outputs[i].index]);
+    const std::string leave = "; --loss-weight " + task.outputs[i].name + "=0 leaves it as it comes";
+    if (!made[i].is_floating_point()) {
+      throw Error(output + " gives " + libtorch::text_of(libtorch::typed(made[i])) +
+                  ", which cannot be held to what the float network gives: expected floats" + leave);
+    }
+    if (!at::isfinite(made[i]).all().item<bool>()) {
+      throw Error(output + " gives numbers that are not finite for " + from +
+                  ": it cannot be held to what the float network gives" + leave);
+    }
+    samples.targets[i] = made[i].to(at::kFloat);
+  }
 }
 
 }  // namespace
 
 Task own_task(const OwnNetwork& own) {
-  const auto module = std::make_shared<GraphModule>(with_buffers(with_open_batch(own.graph)));
+  const auto module = std::make_shared<GraphModule>(with_buffers(with_open_batch(own.graph, own)));
   if (module->parameters().empty())
     throw Error(quote_text(own.name) + " has no weights in float32: nothing of it learns");
-  Task task;
-  task.network = own.name;
-  task.module = module;
-  task.forward = [module](const at::Tensor& x) { return run_one(*module, x); };
-  task.graph = [module] { return graph_of_now(*module); };
-  std::int64_t axis = 1;
+  Task task = bare_task(own, module);
+  const std::vector<const OwnOutput*> outputs = learning(own);
+  std::vector<std::int64_t> class_axes(outputs.size(), 1);
   // Files are checked as a whole, so that errors have their indices and shapes.
-  const auto checked = [&](const OwnSamples& samples) -> TensorPair {
-    const at::Tensor example = example_of(*module, own, samples);
-    if (own.loss == "mse") return {tensor_of(samples.inputs), values_of(own, samples, example)};
-    const Classes classes = classes_of(own, samples, example);
-    axis = classes.axis;
-    return {tensor_of(samples.inputs), classes.labels};
+  const auto checked = [&](const OwnSamples& samples) {
+    SampleTensors read;
+    for (std::size_t i = 0; i < samples.inputs.size(); ++i)
+      read.inputs.push_back(samples_first(samples.inputs[i].values, task.input_axes[i]));
+    const std::vector<at::Tensor> examples = examples_of(task, own, samples, read.inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      OutputLabels labels;
+      if (outputs[i]->aim == OwnOutput::Aim::kLabels)
+        labels = labels_of(own, *outputs[i], samples.targets.at(outputs[i]->name), examples[i]);
+      class_axes[i] = labels.class_axis;
+      read.targets.push_back(labels.targets);
+    }
+    return read;
   };
   if (own.valid) task.test = checked(*own.valid);
   task.train = checked(own.train);
-  check_batches(*module, own, task.train.inputs);
+  check_batches(task, own, task.train.inputs);
+  const OwnSamples& scored = own.valid ? *own.valid : own.train;
+  if (own.valid) add_float_outputs(task, own, task.test, scored.inputs[0].from);
+  add_float_outputs(task, own, task.train, own.train.inputs[0].from);
   if (!own.valid) {
     task.test = part_of(task.train, true);
     task.train = part_of(task.train, false);
   }
-  if (own.loss == "mse") {
-    use_values(task);
-  } else {
-    expect_counting(task.train.targets, own.train.targets_from, "to train by");
-    expect_counting(task.test.targets, (own.valid ? *own.valid : own.train).targets_from, "to score by");
-    use_classes(task, own, axis);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = outputs[i]->name;
+    if (outputs[i]->aim == OwnOutput::Aim::kHeld) {
+      use_float_outputs(task.outputs[i], task.train.targets[i]);
+    } else if (outputs[i]->loss == "mse") {
+      use_values(task.outputs[i]);
+    } else {
+      expect_counting(task.train.targets[i], own.train.targets.at(name).from, "to train by");
+      expect_counting(task.test.targets[i], scored.targets.at(name).from, "to score by");
+      use_classes(task.outputs[i], class_axes[i], are_shares(own, *outputs[i]));
+    }
   }
+  // The run's score is that of the first output with labels.
+  const auto first = std::ranges::find(task.outputs, false, &TaskOutput::is_held) - task.outputs.begin();
+  const auto to_front = [&](auto& values) {
+    std::rotate(values.begin(), values.begin() + first, values.begin() + first + 1);
+  };
+  to_front(task.outputs);
+  to_front(task.train.targets);
+  to_front(task.test.targets);
   task.float_pace = {.epochs = 0, .batch = 32, .rate = 1e-3, .decay = 1e-4};
   task.quantized_pace = {.epochs = 10, .batch = 32, .rate = 1e-3, .decay = 1e-4};
   return task;

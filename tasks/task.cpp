@@ -40,24 +40,28 @@ at::Tensor tensor_of(const std::vector<std::int64_t>& values, const std::vector<
   return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong).clone();
 }
 
-TensorPair classes_of(const Samples& samples, std::vector<std::int64_t> shape) {
+SampleTensors classes_of(const Samples& samples, std::vector<std::int64_t> shape) {
   shape.insert(shape.begin(), samples.size());
-  return {tensor_of(samples.inputs, shape), tensor_of(samples.labels, {samples.size()})};
+  return {{tensor_of(samples.inputs, shape)}, {tensor_of(samples.labels, {samples.size()})}};
 }
 
-void use_network(Task& task, torch::nn::Sequential net) {
+template <class Net>
+void use_network(Task& task, Net net) {
   task.module = net.ptr();
-  task.forward = [net](const at::Tensor& x) mutable { return net->forward(x); };
+  task.forward = [net](const std::vector<at::Tensor>& inputs) mutable {
+    return std::vector<at::Tensor>{net->forward(inputs.at(0))};
+  };
 }
 
 /// Sets the loss and score for classes: cross entropy, and the share of samples whose class has the highest
 /// score.
 void use_classes(Task& task) {
-  task.metric = "accuracy";
-  task.loss = [](const at::Tensor& scores, const at::Tensor& labels) {
+  TaskOutput& output = task.outputs.emplace_back();
+  output.metric = "accuracy";
+  output.loss = [](const at::Tensor& scores, const at::Tensor& labels) {
     return at::cross_entropy_loss(scores, labels);
   };
-  task.score = [](const at::Tensor& scores, const at::Tensor& labels) {
+  output.score = [](const at::Tensor& scores, const at::Tensor& labels) {
     return static_cast<double>(scores.argmax(1).eq(labels).sum().item<std::int64_t>()) /
            static_cast<double>(labels.numel());
   };
@@ -95,9 +99,9 @@ Task make_jets_task(std::string_view, const fs::path&) {
   return task;
 }
 
-TensorPair pictures_of(const Tiles& tiles) {
-  return {tensor_of(tiles.small, {tiles.count, 1, kSmallTile, kSmallTile}),
-          tensor_of(tiles.large, {tiles.count, 1, kLargeTile, kLargeTile})};
+SampleTensors pictures_of(const Tiles& tiles) {
+  return {{tensor_of(tiles.small, {tiles.count, 1, kSmallTile, kSmallTile})},
+          {tensor_of(tiles.large, {tiles.count, 1, kLargeTile, kLargeTile})}};
 }
 
 /// Returns the mean over tiles of the logarithm of the squared error, up to a factor the negative PSNR of
@@ -113,35 +117,31 @@ double psnr(const at::Tensor& made, const at::Tensor& wanted) {
 }
 
 /// Returns pictures enlarged by fixed rules, with pixel centres aligned (half_pixel).
-std::vector<Reference> interpolations(const TensorPair& pictures) {
-  const at::IntArrayRef size = pictures.targets.sizes().slice(2);
-  const at::Tensor& small = pictures.inputs;
-  return {{"nearest", psnr(at::upsample_nearest2d(small, size), pictures.targets)},
-          {"bilinear", psnr(at::upsample_bilinear2d(small, size, false), pictures.targets)},
-          {"bicubic", psnr(at::upsample_bicubic2d(small, size, false), pictures.targets)}};
+std::vector<Reference> interpolations(const SampleTensors& pictures) {
+  const at::Tensor &small = pictures.inputs[0], &large = pictures.targets[0];
+  const at::IntArrayRef size = large.sizes().slice(2);
+  return {{"nearest", psnr(at::upsample_nearest2d(small, size), large)},
+          {"bilinear", psnr(at::upsample_bilinear2d(small, size, false), large)},
+          {"bicubic", psnr(at::upsample_bicubic2d(small, size, false), large)}};
 }
 
 Task make_sr(std::string_view, const fs::path& data) {
   Task task;
-  task.metric = "psnr";
   task.stands_for = "arXiv:2401.10432, table 2, ESPCN x3 (miniature: two photographs)";
   task.train = pictures_of(read_tiles(data_file(data, "china.npy"), true).take());
   task.test = pictures_of(read_tiles(data_file(data, "flower.npy"), false).take());
-  Espcn net;
-  task.module = net.ptr();
-  task.forward = [net](const at::Tensor& x) mutable { return net->forward(x); };
-  task.loss = log_error;
-  task.score = psnr;
+  use_network(task, Espcn());
+  task.outputs = {{.name = "", .metric = "psnr", .loss = log_error, .score = psnr}};
   task.references = interpolations(task.test);
   task.float_pace = {.epochs = 12, .batch = 8, .rate = 3e-3, .decay = 1e-5};
   task.quantized_pace = {.epochs = 6, .batch = 8, .rate = 1e-3, .decay = 1e-5};
   return task;
 }
 
-TensorPair lines_of(const Samples& digits, std::int64_t count, std::uint64_t seed) {
+SampleTensors lines_of(const Samples& digits, std::int64_t count, std::uint64_t seed) {
   const Samples lines = make_lines(digits, static_cast<std::size_t>(count), seed);
-  return {tensor_of(lines.inputs, {count, kLineColumns, kLineRows}),
-          tensor_of(lines.labels, {count, kMostDigits})};
+  return {{tensor_of(lines.inputs, {count, kLineColumns, kLineRows})},
+          {tensor_of(lines.labels, {count, kMostDigits})}};
 }
 
 /// Connectionist temporal classification (CTC), over targets that end at -1.
@@ -197,15 +197,11 @@ double character_accuracy(const at::Tensor& scores, const at::Tensor& targets) {
 Task make_ocr(std::string_view, const fs::path& data) {
   const Split digits = read_digits(data_file(data, kDigitsFile)).take();
   Task task;
-  task.metric = "character accuracy";
   task.stands_for = "arXiv:1807.04093, table 4 (miniature: lines of digits)";
   task.train = lines_of(digits.train, 1600, 1);
   task.test = lines_of(digits.test, 200, 2);
-  LineReader reader(Normalise(kPixelMean, 1 / kPixelSpread));
-  task.module = reader.ptr();
-  task.forward = [reader](const at::Tensor& x) mutable { return reader->forward(x); };
-  task.loss = ctc;
-  task.score = character_accuracy;
+  use_network(task, LineReader(Normalise(kPixelMean, 1 / kPixelSpread)));
+  task.outputs = {{.name = "", .metric = "character accuracy", .loss = ctc, .score = character_accuracy}};
   task.float_pace = {.epochs = 25, .batch = 32, .rate = 1e-2, .decay = 1e-4};
   task.quantized_pace = {.epochs = 10, .batch = 32, .rate = 2e-3, .decay = 1e-4};
   return task;
@@ -217,6 +213,43 @@ Task make_ocr(std::string_view, const fs::path& data) {
 }
 
 }  // namespace
+
+std::vector<at::Tensor> network_inputs(const Task& task, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> moved = inputs;
+  for (std::size_t i = 0; i < task.input_axes.size(); ++i)
+    if (task.input_axes[i] != 0) moved[i] = moved[i].movedim(0, task.input_axes[i]).contiguous();
+  return moved;
+}
+
+std::vector<at::Tensor> run_network(const Task& task, const NetworkFunction& network,
+                                    const std::vector<at::Tensor>& inputs) {
+  const std::vector<at::Tensor> all = network(network_inputs(task, inputs));
+  std::vector<at::Tensor> made;
+  for (const TaskOutput& output : task.outputs) {
+    const at::Tensor& one = all.at(output.index);
+    made.push_back(output.axis == 0 ? one : one.movedim(output.axis, 0));
+  }
+  return made;
+}
+
+at::Tensor loss_of(const Task& task, const std::vector<at::Tensor>& made,
+                   const std::vector<at::Tensor>& targets) {
+  at::Tensor sum;
+  for (std::size_t i = 0; i < task.outputs.size(); ++i) {
+    const at::Tensor one = task.outputs[i].loss(made[i], targets[i]);
+    const at::Tensor weighted = task.outputs[i].weight == 1 ? one : one * task.outputs[i].weight;
+    sum = sum.defined() ? sum + weighted : weighted;
+  }
+  return sum;
+}
+
+std::vector<double> scores_of(const Task& task, const std::vector<at::Tensor>& made,
+                              const std::vector<at::Tensor>& targets) {
+  std::vector<double> scores;
+  for (std::size_t i = 0; i < task.outputs.size(); ++i)
+    scores.push_back(task.outputs[i].score(made[i], targets[i]));
+  return scores;
+}
 
 std::vector<std::string_view> networks_of(std::string_view task) {
   if (task == "digits") return {"mlp", "cnn"};

@@ -63,6 +63,6 @@ Json json_of(const std::vector<TrainReference>& references) {
   return rows;
 }
 
-bool is_less_better(const std::string& metric) { return metric == "mse"; }
+bool is_less_better(const std::string& metric) { return metric == "mse" || metric == "relative error"; }
 
 }  // namespace crumb::training

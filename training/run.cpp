@@ -1,5 +1,6 @@
 #include "training/run.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "analysis/accumulator/check.h"
@@ -50,10 +51,12 @@ void write_weights(const fs::path& path, const TrainOutcome& outcome) {
 std::string log_text(const TrainOutcome& outcome) {
   std::string text;
   for (const tasks::EpochLine& line : outcome.log) {
-    const Json json{{"phase", line.phase},
-                    {"epoch", line.epoch},
-                    {"loss", json_number(line.loss)},
-                    {outcome.metric, json_number(line.metric)}};
+    Json json{{"phase", line.phase},
+              {"epoch", line.epoch},
+              {"loss", json_number(line.loss)},
+              {outcome.metric, json_number(line.metric)}};
+    for (std::size_t i = 0; i < line.others.size(); ++i)
+      json["others"][outcome.outputs.at(i + 1).name] = json_number(line.others[i]);
     text += json.dump() + "\n";
   }
   return text;
@@ -104,14 +107,32 @@ double sparsity_of(const graph::Graph& graph) {
   return all == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(all);
 }
 
+Json outputs_json(const TrainOutcome& outcome) {
+  Json outputs = Json::array();
+  for (const tasks::OutputScores& one : outcome.outputs) {
+    Json output{{"name", one.name},
+                {"metric", one.metric},
+                {"weight", one.weight},
+                {"held", one.is_held},
+                {"float", json_number(one.float_metric)}};
+    if (!outcome.float_network) {
+      output["float_longer"] = one.longer_metric ? json_number(*one.longer_metric) : Json(nullptr);
+      output["quantized"] = json_number(one.quantized_metric);
+    }
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
 Json report_json(const TrainRequest& request, const TrainOutcome& outcome, double seconds) {
   Json report;
   report["task"] = request.task;
   report["network"] = outcome.network;
   report["metric"] = outcome.metric;
   report["float"] = json_number(outcome.float_metric);
-  report["float_longer"] = json_number(outcome.longer_metric);
+  report["float_longer"] = outcome.longer_metric ? json_number(*outcome.longer_metric) : Json(nullptr);
   report["quantized"] = json_number(outcome.quantized_metric);
+  if (!outcome.outputs.empty()) report["outputs"] = outputs_json(outcome);
   if (!outcome.references.empty()) {
     report["references"] = Json::object();
     for (const auto& [name, score] : outcome.references) report["references"][name] = json_number(score);
@@ -135,14 +156,30 @@ Json report_json(const TrainRequest& request, const TrainOutcome& outcome, doubl
   return report;
 }
 
+/// Writes arrays, NAME.npy where there is one, else NAME-VALUE.npy each; returns the files' names.
+std::vector<std::string> write_arrays(const fs::path& folder, const std::string& name,
+                                      const tasks::NamedArrays& arrays) {
+  std::vector<std::string> files;
+  for (const auto& [value, array] : arrays) {
+    std::string file = arrays.size() == 1 ? name : name + "-" + graph::file_name_of(value);
+    while (std::ranges::find(files, file + ".npy") != files.end()) file += '_';
+    files.push_back(file + ".npy");
+    refuse_input(folder / files.back());
+    graph::write_array(folder / files.back(), array);
+  }
+  return files;
+}
+
 /// A float network and its samples, for quantizing without training.
 Json write_float(const TrainRun& run, const RunFolder& folder, const TrainOutcome& outcome, double start) {
   folder.drop_report();
   const tasks::NetworkWithSamples& network = *outcome.float_network;
   (void)exporting::write(network.graph, exporting::Form::kFloat, run.folder / "float.onnx", {});
-  graph::write_array(run.folder / "calibration.npy", network.calibration);
-  graph::write_array(run.folder / "valid.npy", network.inputs);
-  graph::write_array(run.folder / "labels.npy", network.targets);
+  Json arrays = Json::array();
+  for (const auto& [name, values] :
+       {std::pair("calibration", &network.calibration), std::pair("valid", &network.inputs),
+        std::pair("labels", &network.targets)})
+    for (const std::string& file : write_arrays(run.folder, name, *values)) arrays.push_back(file);
   write_text_file(run.folder / "log.jsonl", log_text(outcome));
   Json report{{"task", run.request.task},
               {"network", outcome.network},
@@ -151,7 +188,9 @@ Json write_float(const TrainRun& run, const RunFolder& folder, const TrainOutcom
               {"seconds", now_seconds() - start},
               {"seed", run.request.seed},
               {"float_epochs", outcome.float_epochs},
+              {"arrays", arrays},
               {"request", tasks::request_json(run.request)}};
+  if (!outcome.outputs.empty()) report["outputs"] = outputs_json(outcome);
   write_text_file(folder.report(), report.dump(2) + "\n");
   folder.drop_state();
   return report;
@@ -234,11 +273,15 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   Json report = report_json(run.request, outcome, 0);
   const graph::Graph written = graph::read_crumb_graph(packed);
   report["accumulator"] = accumulator_json(written, checked(written, packed));
+  Json notes = Json::array();
   if (unsaid.empty()) {
     (void)checked(graph::read_onnx(onnx), onnx);
   } else {
-    report["notes"] = {"no model.onnx: " + unsaid};
+    notes.push_back("no model.onnx: " + unsaid);
   }
+  if (run.request.own)
+    for (const std::string& note : run.request.own->notes) notes.push_back(note);
+  if (!notes.empty()) report["notes"] = std::move(notes);
   if (outcome.widths) report["learned_bits"] = widths_json(*outcome.widths);
   if (outcome.pruned) report["pruning"] = pruning_json(written, *outcome.pruned);
   report["seconds"] = now_seconds() - start;

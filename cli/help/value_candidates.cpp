@@ -141,6 +141,8 @@ constexpr Value kValues[] = {
     {"SIZE", add_nothing},
     {"IDS", add_nothing},
     {"NAME=SIZES", add_nothing},
+    {"NAME=AXIS", add_nothing},
+    {"NAME=NUMBER", add_nothing},
     {"NAME=LO:HI", add_nothing},
     {"BITS", add_nothing},
     {"LEVEL", add_nothing},

@@ -66,7 +66,7 @@ void train_once(const NetworkTrainingFlags& flags, const tasks::TrainRequest& re
   report.erase("request");
   if (flags.json) return print_json(report);
   if (flags.float_only) return print_float_report(report, flags.output);
-  print_train_report(report, flags.output);
+  print_train_report(report, flags.output, request.own ? request.own->notes : std::vector<std::string>());
 }
 
 void train_grid(const NetworkTrainingFlags& flags, const tasks::TrainRequest& base) {
@@ -100,10 +100,11 @@ void train_grid(const NetworkTrainingFlags& flags, const tasks::TrainRequest& ba
 }
 
 /// The flags that a float network trains by; all others are for quantizers.
-constexpr std::array kOfFloatOnly = {"--help",    "--data",    "--labels",          "--loss",     "--valid",
-                                     "-o",        "--network", "--float-epochs",    "--batch",    "--seed",
-                                     "task",      "model",     "--float-only",      "--data-dir", "--threads",
-                                     "--restart", "--json",    "--checkpoint-every"};
+constexpr std::array kOfFloatOnly = {
+    "--help",    "--data", "--labels",          "--loss",         "--loss-weight", "--batch-axis",
+    "--valid",   "-o",     "--network",         "--float-epochs", "--batch",       "--seed",
+    "task",      "model",  "--float-only",      "--keep-zeros",   "--data-dir",    "--threads",
+    "--restart", "--json", "--checkpoint-every"};
 
 void refuse_what_quantizes(const CLI::App& verb) {
   for (const CLI::Option* option : verb.get_options())
@@ -132,6 +133,11 @@ void add_network_training_flags(CLI::App& verb, NetworkTrainingFlags& flags) {
   verb.add_option("--seed", flags.seed, "Of weights and of the order of samples (0)")
       ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()))
       ->type_name("NUMBER");
+  verb.add_option("--float-longer", flags.float_longer,
+                  "Whether the float network trains on for as many epochs as the quantized one, for "
+                  "comparison; off saves that time (on)")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("on|off");
   verb.add_flag("--float-only", flags.float_only,
                 "Train the float network alone, and write it with its samples: what crumb quantize and crumb "
                 "sweep take");
@@ -188,6 +194,7 @@ void train_network(const NetworkTrainingFlags& flags, tasks::TrainRequest reques
   request.rate = flags.rate;
   request.seed = flags.seed;
   request.float_only = flags.float_only;
+  request.float_longer = flags.float_longer == "on";
   if (flags.sweep.empty()) return train_once(flags, request);
   train_grid(flags, request);
 }

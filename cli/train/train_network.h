@@ -11,7 +11,7 @@
 namespace crumb::cli {
 
 struct NetworkTrainingFlags {
-  std::string output, sweep, profile;
+  std::string output, sweep, profile, float_longer = "on";
   RecipeFlags recipe;
   std::int64_t batch = 0;
   double rate = 0;

@@ -1,5 +1,6 @@
 #include "cli/train/train_report.h"
 
+#include <algorithm>
 #include <iostream>
 #include <regex>
 
@@ -59,6 +60,25 @@ void print_pruning(const Json& pruning) {
   print_table(std::move(rows));
 }
 
+/// Adds a column for each output after the first, and the outputs' names.
+void add_outputs(const Json& outputs, std::vector<std::vector<std::string>>& rows) {
+  for (const Json& output : outputs) {
+    const bool is_first = &output == &outputs[0], is_held = output.at("held");
+    const std::string title = output.at("name").get<std::string>() + ": " +
+                              output.at("metric").get<std::string>() + (is_held ? " (held)" : "");
+    if (is_first) {
+      rows[0].back() = title;
+      continue;
+    }
+    rows[0].push_back(title);
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      const char* key = i + 1 == rows.size() ? "quantized" : i == 1 ? "float" : "float_longer";
+      const Json& score = output.at(key);
+      rows[i].push_back(score.is_number() ? fixed(score, 4) : "-");
+    }
+  }
+}
+
 }  // namespace
 
 void print_float_report(const Json& report, const std::filesystem::path& folder) {
@@ -66,11 +86,17 @@ void print_float_report(const Json& report, const std::filesystem::path& folder)
             << "), seed " << report.at("seed").dump() << ", " << report.at("float_epochs").dump()
             << " epochs, " << fixed(report.at("seconds"), 1)
             << " s: " << report.at("metric").get<std::string>() << " " << fixed(report.at("float"), 4)
-            << "\nwritten: " << folder.string()
-            << "/{float.onnx, calibration.npy, valid.npy, labels.npy, log.jsonl, report.json}\n";
+            << "\n";
+  for (const Json& output : report.value("outputs", Json::array()))
+    std::cout << output.at("name").get<std::string>() << ": " << output.at("metric").get<std::string>() << " "
+              << fixed(output.at("float"), 4) << "\n";
+  std::cout << "written: " << folder.string() << "/{float.onnx";
+  for (const Json& array : report.at("arrays")) std::cout << ", " << array.get<std::string>();
+  std::cout << ", log.jsonl, report.json}\n";
 }
 
-void print_train_report(const Json& report, const std::filesystem::path& folder) {
+void print_train_report(const Json& report, const std::filesystem::path& folder,
+                        const std::vector<std::string>& told) {
   const std::string metric = report.at("metric");
   std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()
             << "), seed " << report.at("seed").dump() << ", " << fixed(report.at("seconds"), 1) << " s\n";
@@ -81,13 +107,18 @@ void print_train_report(const Json& report, const std::filesystem::path& folder)
   const int epochs = report.at("float_epochs").get<int>() + report.at("epochs").get<int>();
   scores[0][0] = "network";
   scores.push_back({"quantized", std::to_string(epochs), fixed(report.at("quantized"), 4)});
+  if (report.contains("outputs")) add_outputs(report.at("outputs"), scores);
   print_table(std::move(scores));
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
   if (report.contains("learned_bits")) print_widths(report.at("learned_bits"));
   if (report.contains("pruning")) print_pruning(report.at("pruning"));
   const Json notes = report.value("notes", Json::array());
-  for (const Json& note : notes) std::cout << "note: " << note.get<std::string>() << "\n";
-  std::cout << "written: " << folder.string() << "/{model.crumb, " << (notes.empty() ? "model.onnx, " : "")
+  for (const Json& note : notes)
+    if (std::ranges::find(told, note.get<std::string>()) == told.end())
+      std::cout << "note: " << note.get<std::string>() << "\n";
+  std::error_code error;
+  const bool has_onnx = std::filesystem::exists(folder / "model.onnx", error);
+  std::cout << "written: " << folder.string() << "/{model.crumb, " << (has_onnx ? "model.onnx, " : "")
             << "float.safetensors, log.jsonl, report.json}\n";
 }
 

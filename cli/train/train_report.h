@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "cli/output.h"
 
@@ -11,6 +13,8 @@ namespace crumb::cli {
 /// the float network.
 void print_float_report(const Json& report, const std::filesystem::path& folder);
 
-void print_train_report(const Json& report, const std::filesystem::path& folder);
+/// `told`: notes that a person has read already.
+void print_train_report(const Json& report, const std::filesystem::path& folder,
+                        const std::vector<std::string>& told);
 
 }  // namespace crumb::cli

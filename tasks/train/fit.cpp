@@ -18,6 +18,12 @@ std::uint64_t stream_of(const std::string& phase, int epoch) {
   return (phase == kFloatPhase ? 1000000U : 2000000U) + static_cast<std::uint64_t>(epoch);
 }
 
+std::vector<at::Tensor> chosen(const std::vector<at::Tensor>& tensors, const at::Tensor& indices) {
+  std::vector<at::Tensor> found;
+  for (const at::Tensor& one : tensors) found.push_back(one.index_select(0, indices));
+  return found;
+}
+
 class Loop {
  public:
   Loop(const Task& task, const Learner& learner, std::uint64_t seed, const FitHooks& hooks)
@@ -32,7 +38,7 @@ class Loop {
 
  private:
   void run_epoch(Position& position) {
-    const std::int64_t samples = task_.train.inputs.size(0), batch = learner_.pace.batch;
+    const std::int64_t samples = task_.train.count(), batch = learner_.pace.batch;
     Random random(seed_, stream_of(learner_.phase, position.epoch));
     const std::vector<std::int64_t> order = random.permutation(static_cast<std::size_t>(samples));
     const at::Tensor indices = at::from_blob(const_cast<std::int64_t*>(order.data()), {samples}, at::kLong);
@@ -46,10 +52,12 @@ class Loop {
   }
 
   void end_epoch(const Position& position) {
+    std::vector<double> scores = scores_of(task_, learner_);
     const EpochLine line{.phase = learner_.phase,
                          .epoch = position.epoch + 1,
-                         .loss = position.loss / static_cast<double>(task_.train.inputs.size(0)),
-                         .metric = score_of(task_, learner_)};
+                         .loss = position.loss / static_cast<double>(task_.train.count()),
+                         .metric = scores[0],
+                         .others = {scores.begin() + 1, scores.end()}};
     if (hooks_.after_epoch) hooks_.after_epoch(line);
     if (hooks_.after_step) hooks_.after_step({.epoch = position.epoch + 1});
   }
@@ -62,8 +70,9 @@ class Loop {
     for (auto& parameters : learner_.optimizer->param_groups()) {
       parameters.options().set_lr(learner_.rates[group++] * share);
     }
-    const at::Tensor outputs = learner_.forward(task_.train.inputs.index_select(0, indices));
-    const at::Tensor loss = task_.loss(outputs, task_.train.targets.index_select(0, indices));
+    const at::Tensor loss =
+        loss_of(task_, run_network(task_, learner_.forward, chosen(task_.train.inputs, indices)),
+                chosen(task_.train.targets, indices));
     const double value = loss.item<double>();
     if (!std::isfinite(value)) {
       throw Error("the loss of the " + learner_.phase + " network is not finite in epoch " +
@@ -72,6 +81,7 @@ class Loop {
     learner_.optimizer->zero_grad();
     (learner_.penalty ? loss + learner_.penalty() : loss).backward();
     learner_.optimizer->step();
+    if (learner_.after_update) learner_.after_update();
     return value;
   }
 
@@ -91,26 +101,37 @@ std::vector<double> rates_of(const torch::optim::Optimizer& optimizer) {
 }
 
 std::int64_t steps_of(const Task& task, const Pace& pace) {
-  return (task.train.inputs.size(0) + pace.batch - 1) / pace.batch;
+  return (task.train.count() + pace.batch - 1) / pace.batch;
 }
 
 double cosine(std::int64_t step, std::int64_t steps) {
   return (1 + std::cos(std::numbers::pi * static_cast<double>(step) / static_cast<double>(steps))) / 2;
 }
 
-at::Tensor outputs_of(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
-                      const at::Tensor& inputs, std::int64_t batch) {
+std::vector<at::Tensor> outputs_of(const Task& task, torch::nn::Module& module,
+                                   const NetworkFunction& forward, const std::vector<at::Tensor>& inputs,
+                                   std::int64_t batch) {
   const torch::NoGradGuard no_gradients;
   const bool was_training = module.is_training();
   module.eval();
-  std::vector<at::Tensor> outputs;
-  for (const at::Tensor& part : inputs.split(batch)) outputs.push_back(forward(part));
+  std::vector<std::vector<at::Tensor>> parts(task.outputs.size());
+  const std::int64_t samples = inputs.at(0).size(0);
+  for (std::int64_t begin = 0; begin < samples; begin += batch) {
+    std::vector<at::Tensor> part;
+    for (const at::Tensor& input : inputs)
+      part.push_back(input.narrow(0, begin, std::min(batch, samples - begin)));
+    std::vector<at::Tensor> made = run_network(task, forward, part);
+    for (std::size_t i = 0; i < made.size(); ++i) parts[i].push_back(std::move(made[i]));
+  }
   module.train(was_training);
-  return at::cat(outputs);
+  std::vector<at::Tensor> outputs;
+  for (const std::vector<at::Tensor>& one : parts) outputs.push_back(at::cat(one));
+  return outputs;
 }
 
-double score_of(const Task& task, const Learner& learner) {
-  return task.score(outputs_of(*learner.module, learner.forward, task.test.inputs), task.test.targets);
+std::vector<double> scores_of(const Task& task, const Learner& learner) {
+  return scores_of(task, outputs_of(task, *learner.module, learner.forward, task.test.inputs),
+                   task.test.targets);
 }
 
 void fit(const Task& task, const Learner& learner, std::uint64_t seed, Position& position,

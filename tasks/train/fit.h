@@ -25,10 +25,11 @@ struct Learner {
   std::string phase;
   Pace pace;
   torch::nn::Module* module = nullptr;
-  std::function<at::Tensor(const at::Tensor& inputs)> forward;
+  NetworkFunction forward;              ///< as Task::forward
   std::function<at::Tensor()> penalty;  ///< added to the loss; may be empty
   std::function<void(double progress)>
       before_step;  ///< called with the share of the phase's steps that are done; may be empty
+  std::function<void()> after_update;  ///< called when the optimizer has changed parameters; may be empty
   torch::optim::Optimizer* optimizer = nullptr;
   std::vector<double> rates;  ///< those of the optimizer's groups, where the cosine begins
 };
@@ -46,13 +47,14 @@ struct FitHooks {
 void fit(const Task& task, const Learner& learner, std::uint64_t seed, Position& position,
          const FitHooks& hooks);
 
-/// Returns outputs for all samples, computed in batches, in eval mode, without gradients. Afterwards the
-/// module is in training mode again.
-at::Tensor outputs_of(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
-                      const at::Tensor& inputs, std::int64_t batch = 256);
+/// Returns the outputs that learn for all samples, computed in batches, in eval mode, without gradients.
+/// Afterwards the module is in the mode that it was in.
+std::vector<at::Tensor> outputs_of(const Task& task, torch::nn::Module& module,
+                                   const NetworkFunction& forward, const std::vector<at::Tensor>& inputs,
+                                   std::int64_t batch = 256);
 
-/// Returns the learner's score on the test set.
-double score_of(const Task& task, const Learner& learner);
+/// Returns the learner's scores on the test set, of each output that learns.
+std::vector<double> scores_of(const Task& task, const Learner& learner);
 
 /// Returns the number of steps in one epoch.
 std::int64_t steps_of(const Task& task, const Pace& pace);

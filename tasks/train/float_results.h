@@ -16,7 +16,7 @@ namespace crumb::tasks {
 
 struct FloatResult {
   std::vector<at::Tensor> parameters;  ///< and buffers, as in the module when quantized training begins
-  double metric = 0, longer_metric = 0;
+  std::vector<double> metrics, longer_metrics;  ///< as in RunState
   std::vector<EpochLine> log;
 };
 

@@ -8,14 +8,25 @@
 
 namespace crumb::tasks {
 
+/// Returns what decides what a network from a file learns.
+inline nlohmann::ordered_json own_json(const OwnNetwork& own) {
+  nlohmann::ordered_json json{{"name", own.name}};
+  if (own.outputs.size() == 1) {
+    json["loss"] = own.outputs[0].loss;
+  } else {
+    for (const OwnOutput& output : own.outputs)
+      json["outputs"][output.name] = {{"loss", output.loss}, {"weight", output.weight}};
+  }
+  if (!own.batch_axes.empty()) json["batch_axes"] = own.batch_axes;
+  json["fingerprint"] = own.fingerprint;
+  return json;
+}
+
 /// Returns what decides the float network, and the one that trains longer. Without the folder of data: the
 /// same data may be elsewhere.
 inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
   nlohmann::ordered_json own;
-  if (request.own) {
-    own = {
-        {"name", request.own->name}, {"loss", request.own->loss}, {"fingerprint", request.own->fingerprint}};
-  }
+  if (request.own) own = own_json(*request.own);
   return {{"fixed_point_input", request.fixed_point_input},
           {"task", request.task},
           {"network", request.network},
@@ -31,7 +42,7 @@ inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
 /// named here.
 inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   const auto& [task, own, network, data, recipe, eight_bit_ends, float_input, fixed_point_input, all_layers,
-               epochs, float_epochs, batch, rate, seed, float_only, wrap_bits] = request;
+               epochs, float_epochs, batch, rate, seed, float_only, float_longer, wrap_bits] = request;
   nlohmann::ordered_json json =
       float_request_json(request);  // task, own, network, fixed_point_input, epochs,
                                     // float_epochs, batch, rate, seed
@@ -41,6 +52,7 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   json["all_layers"] = all_layers;
   json["wrap_bits"] = wrap_bits;
   if (float_only) json["float_only"] = true;
+  if (!float_longer) json["float_longer"] = false;
   return json;  // no data folder: data may be elsewhere, and states have a checksum of what was read
 }
 

@@ -15,15 +15,16 @@ using Json = nlohmann::ordered_json;
 
 Json log_json(const std::vector<EpochLine>& log) {
   Json lines = Json::array();
-  for (const EpochLine& line : log) lines.push_back({line.phase, line.epoch, line.loss, line.metric});
+  for (const EpochLine& line : log)
+    lines.push_back({line.phase, line.epoch, line.loss, line.metric, line.others});
   return lines;
 }
 
 std::string about(const RunState& state) {
   const Json json{{"request", state.request},      {"phase", state.phase},
                   {"epoch", state.position.epoch}, {"step", state.position.step},
-                  {"loss", state.position.loss},   {"float_metric", state.float_metric},
-                  {"log", log_json(state.log)},    {"longer_metric", state.longer_metric}};
+                  {"loss", state.position.loss},   {"float_metrics", state.float_metrics},
+                  {"log", log_json(state.log)},    {"longer_metrics", state.longer_metrics}};
   return json.dump();
 }
 
@@ -32,11 +33,15 @@ RunState parse_about(const std::string& text) {
   RunState state{.request = json.at("request"),
                  .phase = json.at("phase"),
                  .position = {.epoch = json.at("epoch"), .step = json.at("step"), .loss = json.at("loss")},
-                 .float_metric = json.at("float_metric"),
-                 .longer_metric = json.at("longer_metric"),
+                 .float_metrics = json.at("float_metrics"),
+                 .longer_metrics = json.at("longer_metrics"),
                  .log = {}};
   for (const Json& line : json.at("log")) {
-    state.log.push_back({.phase = line.at(0), .epoch = line.at(1), .loss = line.at(2), .metric = line.at(3)});
+    state.log.push_back({.phase = line.at(0),
+                         .epoch = line.at(1),
+                         .loss = line.at(2),
+                         .metric = line.at(3),
+                         .others = line.at(4)});
   }
   return state;
 }

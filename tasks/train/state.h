@@ -23,7 +23,8 @@ struct RunState {
   std::string request;  ///< request_json(), and a checksum of the data
   std::string phase = std::string(kFloatPhase);
   Position position;
-  double float_metric = 0, longer_metric = 0;
+  /// Of each output that learns; empty: not measured yet, or left out.
+  std::vector<double> float_metrics, longer_metrics;
   std::vector<EpochLine> log;
 };
 

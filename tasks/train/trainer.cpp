@@ -78,6 +78,8 @@ class Run {
     float_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace);
     if (!request.float_only)
       quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
+    if (request.float_longer) longer_steps_ = quantized_steps_;
+    if (request.recipe.prune) find_zeros();
     if (!hooks.state.empty()) {
       kept_.emplace(hooks.state);
       kept_->check(deciding_json());
@@ -105,7 +107,7 @@ class Run {
     run_quantized(*network);
     tell_float();
     outcome_.epochs = task_.quantized_pace.epochs;
-    outcome_.longer_metric = state_.longer_metric;
+    if (!state_.longer_metrics.empty()) outcome_.longer_metric = state_.longer_metrics[0];
     return std::move(outcome_);
   }
 
@@ -114,12 +116,13 @@ class Run {
   nlohmann::ordered_json deciding_json() const {
     nlohmann::ordered_json json = request_json(request_);
     std::uint32_t sum = 0;
-    for (const TensorPair* samples : {&task_.train, &task_.test}) {
-      for (const at::Tensor* tensor : {&samples->inputs, &samples->targets}) {
-        if (!tensor->defined()) continue;
-        const at::Tensor values = tensor->contiguous().cpu();
-        sum =
-            crc32_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), sum);
+    for (const SampleTensors* samples : {&task_.train, &task_.test}) {
+      for (const std::vector<at::Tensor>* tensors : {&samples->inputs, &samples->targets}) {
+        for (const at::Tensor& tensor : *tensors) {
+          const at::Tensor values = tensor.contiguous().cpu();
+          sum = crc32_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()),
+                         sum);
+        }
       }
     }
     json["data"] = sum;
@@ -136,27 +139,57 @@ class Run {
   }
 
   TrainOutcome run_float_only() {
-    state_.float_metric = train_float(kFloatPhase, task_.float_pace);
-    const auto constant = [](const at::Tensor& tensor) {
-      return libtorch::to_constant(libtorch::typed(tensor.detach().contiguous().clone()));
-    };
-    const at::Tensor& inputs = task_.train.inputs;
-    outcome_.float_network = {
-        .graph = float_graph(),
-        .calibration = constant(inputs.narrow(0, 0, std::min(kCalibrationSamples, inputs.size(0)))),
-        .inputs = constant(task_.test.inputs),
-        .targets = constant(task_.test.targets)};
+    state_.float_metrics = train_float(kFloatPhase, task_.float_pace);
+    outcome_.float_network.emplace();
+    NetworkWithSamples& made = *outcome_.float_network;
+    made.graph = float_graph();
+    made.calibration = named_inputs(task_.train.inputs, std::min(kCalibrationSamples, task_.train.count()),
+                                    made.graph.inputs);
+    made.inputs = named_inputs(task_.test.inputs, task_.test.count(), made.graph.inputs);
+    for (std::size_t i = 0; i < task_.outputs.size(); ++i) {
+      const TaskOutput& output = task_.outputs[i];
+      if (output.is_held) continue;
+      const at::Tensor& targets = task_.test.targets[i];
+      const bool moves = output.axis != 0 && targets.dim() > output.axis;
+      made.targets.emplace_back(output.name, constant(moves ? targets.movedim(0, output.axis) : targets));
+    }
     tell_float();
     return std::move(outcome_);
   }
 
+  static graph::Tensor constant(const at::Tensor& tensor) {
+    return libtorch::to_constant(libtorch::typed(tensor.detach().contiguous().clone()));
+  }
+
+  /// Returns the first samples as the network takes them.
+  NamedArrays named_inputs(const std::vector<at::Tensor>& inputs, std::int64_t count,
+                           const std::vector<std::string>& names) const {
+    std::vector<at::Tensor> first;
+    for (const at::Tensor& input : inputs) first.push_back(input.narrow(0, 0, count));
+    NamedArrays arrays;
+    for (const at::Tensor& input : network_inputs(task_, first))
+      arrays.emplace_back(names.at(arrays.size()), constant(input));
+    return arrays;
+  }
+
   /// Fills in what is known of the float network, and of the task.
   void tell_float() {
-    outcome_.metric = task_.metric;
+    outcome_.metric = task_.outputs[0].metric;
     outcome_.network = task_.network;
     outcome_.stands_for = task_.stands_for;
     outcome_.float_epochs = task_.float_pace.epochs;
-    outcome_.float_metric = state_.float_metric;
+    outcome_.float_metric = state_.float_metrics.at(0);
+    for (std::size_t i = 0; i < task_.outputs.size() && task_.outputs.size() > 1; ++i) {
+      const TaskOutput& output = task_.outputs[i];
+      OutputScores scores{.name = output.name,
+                          .metric = output.metric,
+                          .weight = output.weight,
+                          .is_held = output.is_held,
+                          .float_metric = state_.float_metrics.at(i)};
+      if (!quantized_metrics_.empty()) scores.quantized_metric = quantized_metrics_[i];
+      if (!state_.longer_metrics.empty()) scores.longer_metric = state_.longer_metrics[i];
+      outcome_.outputs.push_back(std::move(scores));
+    }
     for (const Reference& one : task_.references) outcome_.references.emplace_back(one.name, one.score);
     outcome_.log = state_.log;
   }
@@ -168,6 +201,19 @@ class Run {
     return task_.graph ? task_.graph() : captured();
   }
 
+  /// Remembers which weights of the float network are zero before anything learns.
+  void find_zeros() {
+    for (const at::Tensor& parameter : task_.module->parameters()) {
+      const at::Tensor zeros = parameter.detach().eq(0);
+      if (parameter.dim() >= 2 && zeros.any().item<bool>()) zeros_.emplace_back(parameter, zeros);
+    }
+  }
+
+  void keep_zeros() const {
+    const torch::NoGradGuard no_gradients;
+    for (const auto& [parameter, zeros] : zeros_) parameter.masked_fill_(zeros, 0);
+  }
+
   void enter(std::string_view phase) {
     state_.phase = phase;
     state_.position = {};
@@ -175,19 +221,23 @@ class Run {
   }
 
   void run_float() {
+    const std::string_view next = request_.float_longer ? kLongerPhase : kQuantizedPhase;
     if (!hooks_.shares_float || kept_) {
-      state_.float_metric = train_float(kFloatPhase, task_.float_pace);
-      return enter(kLongerPhase);
+      state_.float_metrics = train_float(kFloatPhase, task_.float_pace);
+      return enter(next);
     }
-    const FloatResult shared = float_results().get(float_request_json(request_).dump(), [&] {
-      state_.float_metric = train_float(kFloatPhase, task_.float_pace);
-      enter(kLongerPhase);
-      run_longer();
-      return FloatResult{tensors_of(*task_.module), state_.float_metric, state_.longer_metric, state_.log};
+    const std::string key = float_request_json(request_).dump() +
+                            (request_.float_longer ? "" : " without longer") +
+                            (zeros_.empty() ? "" : " with zeros");
+    const FloatResult shared = float_results().get(key, [&] {
+      state_.float_metrics = train_float(kFloatPhase, task_.float_pace);
+      enter(next);
+      if (request_.float_longer) run_longer();
+      return FloatResult{tensors_of(*task_.module), state_.float_metrics, state_.longer_metrics, state_.log};
     });
     put_tensors(*task_.module, shared.parameters);
-    state_.float_metric = shared.metric;
-    state_.longer_metric = shared.longer_metric;
+    state_.float_metrics = shared.metrics;
+    state_.longer_metrics = shared.longer_metrics;
     state_.log = shared.log;
     enter(kQuantizedPhase);
   }
@@ -196,13 +246,13 @@ class Run {
   void run_longer() {
     start_ = tensors_of(*task_.module);
     if (kept_) kept_->load_float(*task_.module);
-    state_.longer_metric = train_float(kLongerPhase, task_.quantized_pace);
+    state_.longer_metrics = train_float(kLongerPhase, task_.quantized_pace);
     put_tensors(*task_.module, start_);
     start_.clear();
     enter(kQuantizedPhase);
   }
 
-  double train_float(std::string_view phase, const Pace& pace) {
+  std::vector<double> train_float(std::string_view phase, const Pace& pace) {
     const auto optimizer = float_optimizer(*task_.module, pace);
     const std::vector<double> rates = rates_of(*optimizer);
     if (kept_) kept_->load_optimizer(*optimizer);  // with its rates at the stored position
@@ -212,10 +262,11 @@ class Run {
                           .forward = task_.forward,
                           .penalty = {},
                           .before_step = {},
+                          .after_update = [&] { keep_zeros(); },
                           .optimizer = optimizer.get(),
                           .rates = rates};
     learn(learner, nullptr);
-    return score_of(task_, learner);
+    return scores_of(task_, learner);
   }
 
   void run_quantized(qat::Network& network) {
@@ -229,14 +280,16 @@ class Run {
     const Learner learner{.phase = std::string(kQuantizedPhase),
                           .pace = task_.quantized_pace,
                           .module = &network,
-                          .forward = [&](const at::Tensor& x) { return network.forward(x); },
+                          .forward = [&](const auto& inputs) { return network.forward(inputs); },
                           .penalty = [&] { return network.penalty(); },
                           .before_step = [&](double progress) { network.advance(progress); },
+                          .after_update = {},
                           .optimizer = &optimizer,
                           .rates = rates};
     learn(learner, &network);
     network.advance(1);
-    outcome_.quantized_metric = score_of(task_, learner);
+    quantized_metrics_ = scores_of(task_, learner);
+    outcome_.quantized_metric = quantized_metrics_[0];
     network.eval();
     outcome_.quantized = frozen(network);
     for (const qat::LayerAccumulator& layer : network.accumulators()) outcome_.repaired += layer.repaired;
@@ -263,18 +316,19 @@ class Run {
     auto network = std::make_shared<qat::Network>(std::move(graph), outcome_.recipe,
                                                   qat::NetworkOptions{.all_layers = request_.all_layers});
     std::vector<std::vector<at::Tensor>> batches;
-    for (const at::Tensor& batch : task_.train.inputs.split(task_.quantized_pace.batch)) {
-      if (static_cast<std::int64_t>(batches.size()) == kCalibrationBatches) break;
-      batches.push_back({batch.contiguous()});
+    const std::int64_t samples = task_.train.count(), size = task_.quantized_pace.batch;
+    for (std::int64_t begin = 0; begin < std::min(samples, kCalibrationBatches * size); begin += size) {
+      std::vector<at::Tensor> batch;
+      for (const at::Tensor& input : task_.train.inputs)
+        batch.push_back(input.narrow(0, begin, std::min(size, samples - begin)).contiguous());
+      batches.push_back(network_inputs(task_, batch));
     }
     network->calibrate(batches);
     return network;
   }
 
   graph::Graph captured() const {
-    return libtorch::capture(
-        *task_.module, {task_.train.inputs.narrow(0, 0, 5)},
-        [&](const libtorch::Tensors& x) { return libtorch::Tensors{task_.forward(x[0])}; });
+    return libtorch::capture(*task_.module, {task_.train.inputs.at(0).narrow(0, 0, 5)}, task_.forward);
   }
 
   void learn(const Learner& learner, torch::nn::Module* network) {
@@ -300,8 +354,8 @@ class Run {
     const bool first = position.epoch == 0 || state_.log.empty();
     std::int64_t done = position.epoch * steps + position.step;
     if (learner.phase != kFloatPhase) done += float_steps_;
-    if (learner.phase == kQuantizedPhase) done += quantized_steps_;
-    const std::int64_t all = float_steps_ + 2 * quantized_steps_;
+    if (learner.phase == kQuantizedPhase) done += longer_steps_;
+    const std::int64_t all = float_steps_ + longer_steps_ + quantized_steps_;
     hooks_.progress({.phase = learner.phase,
                      .epoch = position.epoch + 1,
                      .epochs = learner.pace.epochs,
@@ -316,15 +370,18 @@ class Run {
     if (request_.wrap_bits.empty()) return;
     const WrappingNetwork network(outcome_.quantized);
     for (const int bits : request_.wrap_bits) {
-      outcome_.wrapped.push_back(
-          {.bits = bits, .metric = task_.score(network.run(task_.test.inputs, bits), task_.test.targets)});
+      const std::vector<at::Tensor> made = run_network(
+          task_, [&](const auto& inputs) { return network.run(inputs, bits); }, task_.test.inputs);
+      outcome_.wrapped.push_back({.bits = bits, .metric = scores_of(task_, made, task_.test.targets)[0]});
     }
   }
 
   const TrainRequest& request_;
   const TrainHooks& hooks_;
   Task task_;
-  std::int64_t float_steps_ = 0, quantized_steps_ = 0;
+  std::int64_t float_steps_ = 0, longer_steps_ = 0, quantized_steps_ = 0;
+  std::vector<double> quantized_metrics_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> zeros_;  // parameters, and what of them stays zero
   std::vector<at::Tensor> start_;    // where quantized training starts, while the float network trains longer
   std::optional<PackedState> kept_;  // until its phase has taken it over
   RunState state_;

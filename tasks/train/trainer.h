@@ -52,6 +52,7 @@ struct TrainRequest {
   std::uint64_t seed = 0;
   /// Only the first phase: TrainOutcome::float_network instead of a quantized one.
   bool float_only = false;
+  bool float_longer = true;  ///< whether there is the second phase
   /// Widths of registers that wrap around and add up the inner layers' products, to be tried on the test set
   /// after training.
   std::vector<int> wrap_bits;
@@ -59,10 +60,11 @@ struct TrainRequest {
 
 /// One line of a run's log.
 struct EpochLine {
-  std::string phase;  ///< kFloatPhase, kLongerPhase, kQuantizedPhase
-  int epoch = 0;      ///< from 1
-  double loss = 0;    ///< mean over the epoch
-  double metric = 0;  ///< on the test set
+  std::string phase;                ///< kFloatPhase, kLongerPhase, kQuantizedPhase
+  int epoch = 0;                    ///< from 1
+  double loss = 0;                  ///< mean over the epoch
+  double metric = 0;                ///< on the test set
+  std::vector<double> others = {};  ///< of the outputs that learn after the first
 };
 
 struct TrainProgress {
@@ -90,11 +92,23 @@ struct WrappedMetric {
   double metric = 0;
 };
 
-/// The float network, and samples to quantize it and to score it by.
+/// Arrays by the names of inputs or outputs.
+using NamedArrays = std::vector<std::pair<std::string, graph::Tensor>>;
+
+/// The float network, and samples to quantize it and to score it by, along the network's own axes.
 struct NetworkWithSamples {
   graph::Graph graph;
-  graph::Tensor calibration;      ///< of the training samples, at most kCalibrationSamples
-  graph::Tensor inputs, targets;  ///< of the test set
+  NamedArrays calibration;      ///< of the training samples, at most kCalibrationSamples
+  NamedArrays inputs, targets;  ///< of the test set; targets of outputs that have labels
+};
+
+/// The scores of one output that learns.
+struct OutputScores {
+  std::string name, metric;
+  double weight = 1;
+  bool is_held = false;  ///< to what the network of the file gives
+  double float_metric = 0, quantized_metric = 0;
+  std::optional<double> longer_metric;
 };
 
 inline constexpr std::int64_t kCalibrationSamples = 1024;
@@ -102,8 +116,10 @@ inline constexpr std::int64_t kCalibrationSamples = 1024;
 struct TrainOutcome {
   std::string metric;  ///< "accuracy", "psnr", "character accuracy", "mse" (less is better)
   double float_metric = 0, quantized_metric = 0;
-  double longer_metric =
-      0;  ///< the float network's, after it trained as long and in the same way as the quantized one
+  /// The float network's, after it trained as long and in the same way as the quantized one; none where the
+  /// request leaves that out.
+  std::optional<double> longer_metric;
+  std::vector<OutputScores> outputs;  ///< where several learn: all of them, the first one's as above
   std::vector<std::pair<std::string, double>> references;  ///< methods without training: "bicubic"
   int epochs = 0, float_epochs = 0;
   std::string network, stands_for;  ///< the paper whose table it is a miniature of; "": none

@@ -95,7 +95,7 @@ struct WrappingNetwork::Data {
 
 WrappingNetwork::WrappingNetwork(const graph::Graph& frozen) : data_(std::make_shared<const Data>(frozen)) {}
 
-at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
+std::vector<at::Tensor> WrappingNetwork::run(const std::vector<at::Tensor>& inputs, int bits) const {
   const torch::NoGradGuard no_gradients;
   std::map<std::string, at::Tensor> made_before;  // the values that the layers take
   for (const auto& [output, layer] : data_->layers) made_before[layer.input];
@@ -110,7 +110,9 @@ at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
       wanted->second = made.tensor;
     return made;
   };
-  return data_->module.run({libtorch::typed(input.clone())}, watch).at(0).tensor;
+  std::vector<TypedTensor> given;
+  for (const at::Tensor& input : inputs) given.push_back(libtorch::typed(input.clone()));
+  return libtorch::tensors_of(data_->module.run(std::move(given), watch));
 }
 
 }  // namespace crumb::tasks

@@ -298,7 +298,7 @@ def test_what_does_not_fit_is_told(crumb, onnx, samples, tmp_path):
     np.save(tmp_path / "x.npy", x[:, :4])
     assert "expected" in train(crumb, tmp_path, status=1)
     mlp(onnx, tmp_path / "net.onnx", inputs=2)
-    assert "takes 2 inputs" in train(crumb, tmp_path, status=1)
+    assert "takes 2 inputs" in train(crumb, tmp_path, status=2)
     assert not (tmp_path / "out" / "report.json").exists()
 
 

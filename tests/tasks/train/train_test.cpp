@@ -64,8 +64,8 @@ std::string bytes_of(const TrainOutcome& outcome, const std::filesystem::path& f
     bytes += line.phase + std::to_string(line.epoch) + " " + std::to_string(line.loss) + " " +
              std::to_string(line.metric) + "\n";
   }
-  return bytes + std::to_string(outcome.float_metric) + " " + std::to_string(outcome.longer_metric) + " " +
-         std::to_string(outcome.quantized_metric);
+  return bytes + std::to_string(outcome.float_metric) + " " + std::to_string(outcome.longer_metric.value()) +
+         " " + std::to_string(outcome.quantized_metric);
 }
 
 struct Stop {};
@@ -195,7 +195,7 @@ TEST_CASE("train: pictures are compared with interpolations, by the network's ow
   // Of nine pixels that have the middle one's value the errors are dx + dy, each of -1, 0, 1: 12 / 9 in the mean square.
   CHECK(task.references[0].score == doctest::Approx(10 * std::log10(255.0 * 255.0 * 9 / 12)).epsilon(1e-4));
   for (const std::size_t i : {1U, 2U}) CHECK(task.references[i].score > task.references[0].score + 6);
-  CHECK(task.train.inputs.size(0) == 8);
+  CHECK(task.train.count() == 8);
 }
 
 TEST_CASE("train: a state of another request, and bytes that are none, are refused") {
@@ -310,6 +310,29 @@ TEST_CASE("train: the first layer can take what is not quantized") {
   CHECK(with_float_input(parse_recipe("weights: int4", "r"), graph).rules.empty());
 }
 
+TEST_CASE("train: without the longer float network the quantized one is the same, also when it was cut off") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  TrainRequest request = small_request(folder.path());
+  const auto codes = [&](const TrainOutcome& outcome) {
+    graph::write_crumb_graph(outcome.quantized, folder.path() / "codes.crumb");
+    std::ifstream in(folder.path() / "codes.crumb", std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  };
+  const std::string wanted = codes(trainer().train(request, {}));
+  request.float_longer = false;
+  const TrainOutcome whole = trainer().train(request, {});
+  CHECK_FALSE(whole.longer_metric.has_value());
+  CHECK(whole.log.size() == 6);
+  CHECK(codes(whole) == wanted);
+  for (const int cut : {3, 6, 7, 9}) {  // of twelve steps
+    TrainHooks hooks;
+    hooks.state = state_after(request, cut);
+    REQUIRE_FALSE(hooks.state.empty());
+    CHECK(codes(trainer().train(request, hooks)) == wanted);
+  }
+}
+
 TEST_CASE("train: registers that are wide enough change nothing, narrow ones wrap around") {
   const crumb::testing::TempDir folder;
   write_small_digits(folder.path());
@@ -328,10 +351,10 @@ TEST_CASE("train: registers that are wide enough change nothing, narrow ones wra
     const WrappingNetwork wrapping(outcome.quantized);
     const libtorch::GraphModule module(outcome.quantized);
     const torch::NoGradGuard no_gradients;
-    const at::Tensor inputs = task.test.inputs;
+    const at::Tensor inputs = task.test.inputs.at(0);
     const at::Tensor plain = module.run({libtorch::typed(inputs.clone())}).at(0).tensor;
-    CHECK(at::equal(wrapping.run(inputs, 32), plain));
-    CHECK_FALSE(at::equal(wrapping.run(inputs, 3), plain));
+    CHECK(at::equal(wrapping.run({inputs}, 32).at(0), plain));
+    CHECK_FALSE(at::equal(wrapping.run({inputs}, 3).at(0), plain));
   }
 }
 
@@ -344,7 +367,7 @@ TEST_CASE("train: wrapping is that of a register which adds up term by term") {
   const analysis::ProductLayers products(frozen);
   const libtorch::GraphModule module(frozen);
   const torch::NoGradGuard no_gradients;
-  const at::Tensor inputs = make_task("digits", "mlp", folder.path(), 0).test.inputs.narrow(0, 0, 3);
+  const at::Tensor inputs = make_task("digits", "mlp", folder.path(), 0).test.inputs.at(0).narrow(0, 0, 3);
   constexpr int kBits = 7;
   const auto wrap = [](std::int64_t sum) {
     return ((sum + (1 << (kBits - 1))) & ((1 << kBits) - 1)) - (1 << (kBits - 1));
@@ -375,7 +398,7 @@ TEST_CASE("train: wrapping is that of a register which adds up term by term") {
     return made;
   };
   const at::Tensor wanted = module.run({libtorch::typed(inputs.clone())}, watch).at(0).tensor;
-  const at::Tensor found = WrappingNetwork(frozen).run(inputs, kBits);
+  const at::Tensor found = WrappingNetwork(frozen).run({inputs}, kBits).at(0);
   CHECK(at::allclose(found, wanted, 1e-4, 1e-4));
   CHECK_FALSE(at::allclose(module.run({libtorch::typed(inputs.clone())}).at(0).tensor, wanted, 1e-4, 1e-4));
 }
