@@ -72,7 +72,9 @@ std::optional<AccumulatorConstraint> Network::State::constraint_of(const graph::
 }
 
 void Network::State::add_weight(const graph::PlannedConstant& constant, const Layer* layer) {
-  if (constant.prune && !lies_in_a_parameter(constant.value)) {
+  // Zeros that stay need no magnitudes, and a computed weight gives its parameter no gradient there.
+  const bool takes_more = constant.prune && constant.prune->share > 0;
+  if (takes_more && !lies_in_a_parameter(constant.value)) {
     throw Error(quote_text(constant.value) + " of " + constant.node +
                 " is to be pruned, but the network computes it from its parameters; prune: none for it");
   }
@@ -197,7 +199,9 @@ void Network::State::start_weight(NetworkWeight& weight) {
     weight.quantizer->take_scales(*found->second.tensor);
   // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways
   // (joined, scaled) stays as it is, and the bound holds by the quantizer alone.
-  if (lies_in_a_parameter(weight.name)) parameter(weight.name).copy_(rows.permute(weight.to_value));
+  // What is behind a mask stays zero where it was.
+  if (lies_in_a_parameter(weight.name))
+    parameter(weight.name).copy_(shared->masked(weight.name, rows.permute(weight.to_value)));
 }
 
 /// Whether writing to parameter() changes a parameter.

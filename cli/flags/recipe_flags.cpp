@@ -151,6 +151,8 @@ void add_shared_recipe_flags(CLI::App& verb, RecipeFlags& flags,
 void add_training_flags(CLI::App& verb, RecipeFlags& flags) {
   flag_group(verb, "Quantization in training");
   for (const auto& [key, member] : kFlagsOfTraining) add_field_flag(verb, key, flags.*member);
+  verb.add_flag("--keep-zeros", flags.keep_zeros,
+                "Weights that are zero when training begins stay zero, also as codes: --prune 0");
 }
 
 Recipe recipe_of(const RecipeFlags& flags) {
@@ -190,6 +192,7 @@ void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   for (const auto& [key, member] : kFlagsOfTraining) {
     if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
   }
+  if (flags.keep_zeros && !recipe.prune) recipe.prune.emplace();
   if (!flags.include.empty() && !recipe.weights) {
     throw usage_error("--include needs a spec for weights, which are kept; --set 'GLOB=SPEC' names one");
   }

@@ -20,6 +20,7 @@ struct RecipeFlags {
   std::string kv_cache;                                                ///< for decoders
   std::string stages;                                                  ///< for networks
   std::string accumulator, scales, prune, learned_bits;                ///< for training
+  bool keep_zeros = false;                                             ///< for training
   std::vector<std::string> include, exclude, set;
 
   /// Whether --scheme, --weights or --recipe says how weights are quantized.

@@ -52,7 +52,7 @@ class PruneGroup : public torch::nn::Module {
     const at::Tensor& latent = member.weight.latent;
     WeightQuantizer* quantizer = member.weight.quantizer.get();
     const at::Tensor rows = latent.detach().permute(member.weight.to_rows);
-    member.kept = register_buffer("kept" + number, at::ones(rows.sizes(), rows.options().dtype(at::kBool)));
+    member.kept = register_buffer("kept" + number, rows.ne(0).contiguous());
     if (quantizer) quantizer->set_kept(member.kept);
     if (goal_.rewind) {
       member.rewound.push_back({latent, register_buffer("first" + number, latent.detach().clone())});
@@ -136,9 +136,11 @@ class PruneGroup : public torch::nn::Module {
 
 void Pruner::add(PrunedParameter weight, const PruneGoal& goal, const SpecOrKeep& spec) {
   const std::string name = weight.name;
-  if (spec && !has_zero(*spec)) {
+  const bool becomes_zero = goal.share > 0, has_zeros = weight.latent.detach().eq(0).any().item<bool>();
+  if (spec && !has_zero(*spec) && (becomes_zero || has_zeros)) {
     throw Error(
-        quote_text(name) + " is to be pruned, but weights of " + spec->to_string() +
+        quote_text(name) + (becomes_zero ? " is to be pruned" : " has zeros that are to stay") +
+        ", but weights of " + spec->to_string() +
         " have no zero; expected a format that has one, as in int4:channel, ternary or e2m1, or prune: "
         "none for it");
   }

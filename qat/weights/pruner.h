@@ -1,7 +1,7 @@
 // Prunes while a network trains ("Ps and Qs", arXiv:2102.11289): masks of weights, and the schedule by which
 // they grow.
 //
-// Masks are buffers, so that they are saved, loaded and moved with the quantizers. Where a mask is false the
+// Weights that are zero when they are added stay zero. Masks are buffers, so that they are saved, loaded and moved with the quantizers. Where a mask is false the
 // weight counts as zero and gets no gradient; its parameter keeps its value.
 #pragma once
 
@@ -43,7 +43,8 @@ class Pruner : public torch::nn::Module {
  public:
   Pruner() : torch::nn::Module("pruning") {}
 
-  /// Throws Error where the weight's grid has no zero.
+  /// Elements that are zero now are pruned from the beginning, and count in the share. Throws
+  /// Error where elements are, or become, zero and the weight's grid has no zero.
   void add(PrunedParameter weight, const PruneGoal& goal, const SpecOrKeep& spec);
 
   bool empty() const { return weights_.empty(); }

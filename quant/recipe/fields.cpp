@@ -175,7 +175,7 @@ const Field<Recipe> kRecipeFields[] = {
      }},
     {{"prune", FieldKind::kPrune, "SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE] or none",
       "For training: the share of weights that become zeros, by magnitude in all layers (global) or in each "
-      "(layer) (none)",
+      "(layer); those that are zero already stay so, and with 0 they alone (none)",
       "0.8:global", "--prune"},
      [](Recipe& recipe, const Values& values) { recipe.prune = parse_prune(values[0]); },
      [](const Recipe& recipe) { return recipe.prune ? Values{to_string(recipe.prune)} : Values{}; }},

@@ -10,10 +10,10 @@
 
 namespace crumb::tasks {
 
-/// Computes the outputs of a frozen graph. Its inner layers (all matrix products and convolutions of quantized
-/// weights except the first and the last) compute exact integer sums, each reduced to `bits` bits of two's
-/// complement: whatever the order, a register that wraps around ends there. Throws Error where a layer has no
-/// integer codes or input.
+/// Computes the outputs of a frozen graph. Its inner layers (all matrix products and convolutions of
+/// quantized weights except the first and the last) compute exact integer sums, each reduced to `bits` bits
+/// of two's complement: whatever the order, a register that wraps around ends there. Throws Error where a
+/// layer has no integer codes or input.
 class WrappingNetwork {
  public:
   explicit WrappingNetwork(const graph::Graph& frozen);

@@ -344,3 +344,55 @@ def test_a_state_of_other_data_is_refused(crumb, onnx, samples, tmp_path):
     np.save(tmp_path / "labels.npy", labels[::-1].copy())
     second = train(crumb, tmp_path, "--epochs", 2)
     assert first["quantized"] != second["quantized"]
+
+
+@pytest.mark.parametrize(("seed", "share", "weights"), [(1, 0.5, "int4:channel"), (2, 0.9, "uint4:channel:zero=int"), (3, 0.2, "e2m1:channel")])
+def test_zeros_stay_zeros(crumb, onnx, samples, tmp_path, seed, share, weights):
+    """In the float network that trains before, in its weights that are kept, and as codes; without the flag they come back."""
+    mlp(onnx, tmp_path / "net.onnx")
+    model = onnx.load(tmp_path / "net.onnx")
+    rng, zeros = np.random.default_rng(seed), {}
+    for constant in model.graph.initializer:
+        value = onnx.numpy_helper.to_array(constant).copy()
+        if value.ndim < 2:
+            continue
+        zeros[constant.name] = rng.random(value.shape) < share
+        value[zeros[constant.name]] = 0
+        constant.CopyFrom(onnx.numpy_helper.from_array(value, constant.name))
+    onnx.save(model, tmp_path / "net.onnx")
+    how = ["--epochs", 2, "--float-epochs", 1, "--rate", 0.01, "--weights", weights]
+    report = train(crumb, tmp_path, *how, "--keep-zeros")
+    count = sum(int(mask.sum()) for mask in zeros.values())
+    assert report["pruning"]["pruned"] == pytest.approx(count / sum(mask.size for mask in zeros.values()))
+    from safetensors.numpy import load_file
+
+    kept = load_file(tmp_path / "out/float.safetensors")
+    assert all((kept[name][mask] == 0).all() for name, mask in zeros.items())
+    crumb("dequantize", tmp_path / "out/model.crumb", "-o", tmp_path / "plain.safetensors")
+    plain = load_file(tmp_path / "plain.safetensors")
+    assert all((plain[name][mask] == 0).all() and (plain[name][~mask] != 0).any() for name, mask in zeros.items())
+    again = train(crumb, tmp_path, *how, out="again")
+    assert "pruning" not in again
+    back = load_file(tmp_path / "again/float.safetensors")
+    assert all((back[name][mask] != 0).any() for name, mask in zeros.items())
+
+
+def test_zeros_of_weights_that_are_computed(crumb, onnx, samples, tmp_path):
+    """A matrix times a gain: pruning more of it is refused, its zeros stay."""
+    from onnx import helper
+
+    rng = np.random.default_rng(4)
+    constants = {"w": rng.normal(size=(FEATURES, 16)), "gain": rng.uniform(0.5, 2, 16), "v": rng.normal(size=(16, CLASSES))}
+    constants = {name: value.astype(np.float32) for name, value in constants.items()}
+    zeros = rng.random((FEATURES, 16)) < 0.4
+    constants["w"][zeros] = 0
+    nodes = [helper.make_node("Mul", ["w", "gain"], ["m"]), helper.make_node("MatMul", ["x", "m"], ["a"], name="fc1"), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("MatMul", ["b", "v"], ["y"], name="fc2")]  # fmt: skip
+    save(onnx, tmp_path / "net.onnx", nodes, constants, {"x": ["n", FEATURES]}, ["n", CLASSES])
+    assert "computes it from its parameters" in train(crumb, tmp_path, "--prune", 0.5, status=1)
+    report = train(crumb, tmp_path, "--keep-zeros", "--epochs", 2, "--float-epochs", 1)
+    assert report["pruning"]["pruned"] == pytest.approx(zeros.sum() / (zeros.size + 16 * CLASSES))
+    model = onnx.load(tmp_path / "out/model.onnx")
+    found = [onnx.numpy_helper.to_array(c) for c in model.graph.initializer]
+    (matrix,) = (c for c in found if c.shape == (FEATURES, 16))
+    assert (matrix[zeros] == 0).all() and (matrix[~zeros] != 0).any()
