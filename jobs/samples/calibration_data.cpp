@@ -96,8 +96,8 @@ void add_sample_paths(const std::vector<std::string>& samples, std::vector<fs::p
 }
 
 CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& requests,
-                                 const std::string& field, const std::string& what)
-    : graph_(&graph), field_(field) {
+                                 const std::string& field, const std::string& what, graph::BatchAxes axes)
+    : graph_(&graph), field_(field), axes_(std::move(axes)) {
   std::map<std::string, std::vector<fs::path>> named;
   for (const std::string& requested : requests) {
     const auto [given, path] = split_wish(graph, requested, field);
@@ -128,13 +128,17 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
   }
 }
 
+std::size_t CalibrationData::axis_of(std::size_t input) const {
+  return static_cast<std::size_t>(graph::batch_axis_of(axes_, graph_->inputs[input]));
+}
+
 Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
   const graph::Value* value = graph_->find(graph_->inputs[input]);
   Tensor array = narrowed(graph::read_array(path), value);
   const bool one_sample = value && value->shape && value->shape->size() == array.shape().size() + 1;
   if (!one_sample) return array;
   std::vector<std::int64_t> shape = array.shape();
-  shape.insert(shape.begin(), 1);
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis_of(input)), 1);
   return array.reshaped(shape);
 }
 
@@ -151,7 +155,7 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
     const std::vector<Tensor> inputs = this->inputs(file);
     graph::BatchPlan plan = [&] {
       try {
-        return graph::plan_batch(*graph_, inputs, kMostSamples);
+        return graph::plan_batch(*graph_, inputs, kMostSamples, axes_);
       } catch (const Error& error) {
         throw within_file(field_ + " " + quote_text(files_.front()[file].string()), error);
       }
@@ -160,7 +164,9 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       throw Error(field_ + " " + quote_text(files_.front()[file].string()) +
                   " holds no samples: its shape is " + graph::text_of(std::span(inputs.front().shape())));
     const graph::Value* value = graph_->find(graph_->inputs[0]);
-    const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
+    const std::size_t axis = axis_of(0);
+    const bool is_fixed =
+        value && value->shape && value->shape->size() > axis && (*value->shape)[axis].known();
     if (!is_fixed && plan.total > 1) {
       std::vector<std::vector<std::int64_t>> shapes;
       for (const Tensor& input : inputs) shapes.push_back(input.shape());
@@ -172,16 +178,13 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       const std::int64_t left = plan.total - begin,
                          count = is_fixed ? plan.piece : std::min(plan.piece, left);
       if (is_fixed && begin > 0 && left < count) break;  // filled up, its last sample would count many times
-      std::vector<Tensor> piece;
-      piece.reserve(inputs.size());
-      for (const Tensor& input : inputs)
-        piece.push_back(plan.whole() ? input : graph::samples_of(input, begin, count));
-      batch(piece);
+      batch(graph::piece_of(*graph_, inputs, plan, begin, count));
     }
   }
 }
 
 std::int64_t CalibrationData::piece_of(const std::vector<Tensor>& inputs, std::int64_t usual) const {
+  if (!axes_.empty()) return usual;  // the estimate counts samples along axis 0
   const auto count_of = [](const Tensor& input) { return input.rank() > 0 ? input.shape()[0] : 0; };
   const bool are_alike = std::ranges::all_of(
       inputs, [&](const Tensor& input) { return count_of(input) == count_of(inputs.front()); });

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "graph/batch_axes.h"
 #include "graph/quantize/calibrate.h"
 
 namespace crumb::jobs {
 
-/// Arrays hold samples along axis 0; an array with one axis less than the input is one sample. The files of a
+/// Arrays hold samples along axis 0, or the input's own axis of samples; an array with one axis less than the
+/// input is one sample. The files of a
 /// folder come in the order of their names; where a graph has several inputs, each has as many files, and
 /// files of the same index belong together. One file (one for each input) is in memory at a time. Throws
 /// usage Error for a file that is neither a text nor an array: archives of arrays (.npz), models, JSON that
@@ -23,9 +25,9 @@ void add_sample_paths(const std::vector<std::string>& samples, std::vector<std::
 class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds
-  /// no .npy. `field`: what gives them, and `what` they are there, for messages.
+  /// no .npy. `field`: what gives them, and `what` they are there, for messages. `axes`: of samples.
   CalibrationData(const graph::Graph& graph, const std::vector<std::string>& requests,
-                  const std::string& field, const std::string& what);
+                  const std::string& field, const std::string& what, graph::BatchAxes axes = {});
 
   /// Returns batches of at most 32 samples, fewer where these would take more than 64 MB together
   /// (ptq/samples/sample_bytes.h; what nodes compute in between is not counted). Where the graph has a fixed
@@ -44,9 +46,12 @@ class CalibrationData {
   /// Returns how many samples run together; `usual` where the size of one sample is unknown.
   std::int64_t piece_of(const std::vector<graph::Tensor>& inputs, std::int64_t usual) const;
   graph::Tensor read(std::size_t input, const std::filesystem::path& path) const;
+  /// Returns the axis of samples of the input.
+  std::size_t axis_of(std::size_t input) const;
 
   const graph::Graph* graph_;
   std::string field_;
+  graph::BatchAxes axes_;
   std::vector<std::vector<std::filesystem::path>> files_;  ///< for each input
 };
 

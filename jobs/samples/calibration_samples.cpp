@@ -23,7 +23,8 @@ bool names_text(const std::string& data) {
 
 CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens,
                                        const TensorSource* checkpoint, const graph::Graph& graph,
-                                       const graph::Graph& prepared, Observer& observer) {
+                                       const graph::Graph& prepared, Observer& observer,
+                                       const std::vector<std::string>& batch_axes) {
   const std::string field = observer.spelled("data");
   for (const std::string& path : data) {
     if (path.find('=') == std::string::npos && !fs::exists(path))
@@ -32,10 +33,13 @@ CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std
   }
   if (std::ranges::none_of(data, names_text)) {
     if (tokens > 0) throw usage_error(observer.spelled("tokens") + " is for a text as " + field);
-    arrays_.emplace(prepared, data, field, "calibration data");
+    arrays_.emplace(prepared, data, field, "calibration data",
+                    graph::parse_batch_axes(graph, batch_axes, observer.spelled("batch_axes")));
     note_symbols(graph, observer);
     return;
   }
+  if (!batch_axes.empty())
+    throw usage_error(observer.spelled("batch_axes") + " is for arrays, and " + field + " is a text");
   if (const auto other = std::ranges::find_if_not(data, names_text); other != data.end())
     throw usage_error(field + " " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
                       " is one; give texts or arrays");
