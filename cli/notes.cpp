@@ -9,9 +9,11 @@ namespace crumb::cli {
 namespace {
 
 /// Fields of requests and of recipes, and what is said with one, whose flags are not called like them.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFlags = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kFlags = {{
     {"adapters", "--adapter"},
+    {"arguments", "--set-argument"},
     {"as: tensors", "--tensors-only"},
+    {"batch_axes", "--batch-axis"},
     {"form", "--to"},
     {"keeps_io_types", "--float16-io"},
     {"output", "-o"},

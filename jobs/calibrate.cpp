@@ -25,9 +25,14 @@ CalibrateReport calibrate(const CalibrateRequest& request, Observer& observer) {
   refuse_what_changes_values(request, observer);
   refuse_packed(request.input);
   Notes notes(observer);
-  const NetworkSource source = open_network(request.input, "its activations are to be calibrated", notes);
+  const NetworkSource source = open_network(request.input, "its activations are to be calibrated", notes,
+                                            {.inputs = request.data,
+                                             .inputs_field = observer.spelled("data"),
+                                             .arguments = request.arguments,
+                                             .batch_axes = request.batch_axes});
   NetworkQuantization network(source, request.recipe,
                               {.data = request.data,
+                               .batch_axes = request.batch_axes,
                                .tokens = request.tokens,
                                .device = request.device,
                                .threads = request.threads,

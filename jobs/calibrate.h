@@ -18,12 +18,14 @@
 namespace crumb::jobs {
 
 struct CalibrateRequest {
-  std::string input;              ///< an ONNX network, or a checkpoint whose network is known
-  Recipe recipe;                  ///< without stages, since these change the activations
-  std::vector<std::string> data;  ///< samples, as jobs/quantize.h has them; one at least
-  std::size_t tokens = 0;         ///< the first tokens of a text; 0: all
-  std::string device;             ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
-  int threads = 0;                ///< 0: those the machine has; the number never changes the result
+  std::string input;  ///< an ONNX network, a TorchScript archive, or a checkpoint whose network is known
+  Recipe recipe;      ///< without stages, since these change the activations
+  std::vector<std::string> data;             ///< samples, as jobs/quantize.h has them; one at least
+  std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
+  std::size_t tokens = 0;                    ///< the first tokens of a text; 0: all
+  std::string device;  ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
+  std::vector<std::string> arguments = {};  ///< of a TorchScript archive: NAME=VALUE, what is no tensor
+  int threads = 0;                          ///< 0: those the machine has; the number never changes the result
 };
 
 struct CalibratedEdge {

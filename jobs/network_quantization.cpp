@@ -95,11 +95,16 @@ std::uint64_t NetworkSource::bytes() const {
   return sum;
 }
 
-NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
+NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes,
+                           const TorchScriptExample& example) {
   if (!models::is_checkpoint(input)) {
-    NetworkSource source{.tensors = {},
-                         .graph = graph::plain_constants(graph::decide_control_flow(graph::read_onnx(input))),
-                         .paths = {input}};
+    const bool is_archive = is_torchscript(input);
+    if (!is_archive && !example.arguments.empty())
+      throw usage_error(notes.observer().spelled("arguments") + " is for TorchScript archives, and " +
+                        quote_text(input) + " is none");
+    Graph read =
+        is_archive ? read_torchscript(input, example, notes.observer()).graph : graph::decide_control_flow(graph::read_onnx(input));
+    NetworkSource source{.tensors = {}, .graph = graph::plain_constants(std::move(read)), .paths = {input}};
     if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
     note_foreign_operators(source.graph, notes);
@@ -199,7 +204,7 @@ std::vector<Stage> NetworkQuantization::planned_stages() const {
 /// Opens the samples for the network as it is now.
 void NetworkQuantization::take_samples() {
   samples_.emplace(requested_.data, requested_.tokens, source_.tensors.get(), source_.graph, setting_.graph,
-                   observer_);
+                   observer_, requested_.batch_axes);
   setting_.engine = engine_;
   setting_.samples = samples_->batches();
   setting_.squared_gradients = squared_gradients_by(

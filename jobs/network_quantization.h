@@ -14,6 +14,7 @@
 #include "graph/graph.h"
 #include "graph/quantize/compare.h"
 #include "graph/quantize/plan.h"
+#include "jobs/engines/torchscript_file.h"
 #include "jobs/observer.h"
 #include "jobs/samples/calibration_samples.h"
 #include "ptq/stages.h"
@@ -35,9 +36,10 @@ struct NetworkSource {
   std::uint64_t bytes() const;
 };
 
-/// Opens a network. `why`: what needs one, for messages about a checkpoint. Throws Error where there is no
-/// network.
-NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes);
+/// Opens a network. `why`: what needs one, for messages about a checkpoint. `example`: of a TorchScript
+/// archive. Throws Error where there is no network.
+NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes,
+                           const TorchScriptExample& example = {});
 
 /// Throws Error where the input is quantized already.
 void refuse_packed(const std::string& input);
@@ -56,9 +58,10 @@ bool quantizes_activations(const Recipe& recipe);
 std::vector<Stage> usual_rounding();
 
 struct NetworkOptions {
-  std::vector<std::string> data;  ///< samples; none: weights are rounded, and stages go without
-  std::size_t tokens = 0;         ///< of text; 0: all
-  std::string device;             ///< where samples run; "": the cpu
+  std::vector<std::string> data;             ///< samples; none: weights are rounded, and stages go without
+  std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
+  std::size_t tokens = 0;                    ///< of text; 0: all
+  std::string device;                        ///< where samples run; "": the cpu
   int threads = 0;
   std::uint64_t memory = 0;  ///< ptq::Setting; 0: the usual
   bool rolls_back = false;   ///< ptq::Setting

@@ -24,7 +24,7 @@
 namespace crumb::jobs {
 
 struct QuantizeRequest {
-  /// A Hugging Face folder, .safetensors, .gguf, .pt or .bin file, or an ONNX network.
+  /// A Hugging Face folder, .safetensors, .gguf, .pt or .bin file, an ONNX network or a TorchScript archive.
   std::string input;
   /// A packed file (.crumb), or for a network .onnx. May be empty in a dry run only.
   std::string output;
@@ -40,12 +40,15 @@ struct QuantizeRequest {
 
   // For networks.
   std::vector<std::string> data;  ///< samples: X.npy, NAME=X.npy, a folder of .npy, a text or .jsonl
-  std::size_t tokens = 0;         ///< the first tokens of a text; 0: all
-  std::string device;             ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
+  std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
+  std::size_t tokens = 0;                    ///< the first tokens of a text; 0: all
+  std::string device;  ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
   exporting::Form form = exporting::Form::kQonnx;           ///< for .onnx: kQonnx or kQcdq
   exporting::Profile profile = exporting::Profile::kQonnx;  ///< the tool that the file is for
   std::int64_t opset = 0;                                   ///< 0: 13, or the lowest that has the operators
-  std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs, in the file
+  /// Of inputs, in the file; of a TorchScript archive without `data` those that it is called with.
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  std::vector<std::string> arguments = {};  ///< of a TorchScript archive: NAME=VALUE, what is no tensor
   bool keeps_io_types =
       false;                ///< float16 networks keep the types of inputs and outputs; else it is an error
   bool float32_io = false;  ///< inputs and outputs become float32

@@ -54,7 +54,12 @@ graph::PlanOptions placement_of(const QuantizeRequest& request, const Recipe& re
 NetworkSource open_source(const QuantizeRequest& request, Notes& notes) {
   const std::string field = graph_field_of(request.recipe);
   NetworkSource source = open_network(
-      request.input, field.empty() ? "a flag for graphs is given" : "the recipe has " + field, notes);
+      request.input, field.empty() ? "a flag for graphs is given" : "the recipe has " + field, notes,
+      {.inputs = request.data,
+       .inputs_field = notes.observer().spelled("data"),
+       .shapes = request.shapes,
+       .arguments = request.arguments,
+       .batch_axes = request.batch_axes});
   const bool is_for_hardware = request.profile != Profile::kQonnx;
   if (request.keeps_io_types && is_for_hardware)
     throw usage_error(notes.observer().spelled("keeps_io_types") + ": " +
@@ -133,6 +138,7 @@ QuantizeReport quantize_network(const QuantizeRequest& request, Observer& observ
   const NetworkSource source = open_source(request, notes);
   NetworkQuantization network(source, recipe,
                               {.data = request.data,
+                               .batch_axes = request.batch_axes,
                                .tokens = request.tokens,
                                .device = request.device,
                                .threads = request.threads,

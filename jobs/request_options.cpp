@@ -66,6 +66,14 @@ constexpr std::array kOptions{
            [](QuantizeRequest& request, const Value& value) {
              for (const Value& path : list_in(value)) request.data.push_back(text_in(path));
            }},
+    Option{"arguments",
+           [](QuantizeRequest& request, const Value& value) {
+             for (const Value& argument : list_in(value)) request.arguments.push_back(text_in(argument));
+           }},
+    Option{"batch_axes",
+           [](QuantizeRequest& request, const Value& value) {
+             for (const Value& axis : list_in(value)) request.batch_axes.push_back(text_in(axis));
+           }},
     Option{"tokens", [](QuantizeRequest& request,
                         const Value& value) { request.tokens = count_in<std::size_t>(value); }},
     Option{"device", [](QuantizeRequest& request, const Value& value) { request.device = text_in(value); }},

@@ -25,8 +25,10 @@ struct SweepRequest {
   std::string output;  ///< the folder for sweep.json, sweep.csv, sweep.svg and the finished cells
   std::vector<SweepCell> cells;
   std::vector<std::string> data;  ///< samples for methods and activations (jobs/quantize.h)
-  std::size_t tokens = 0;         ///< the first tokens of a text as data; 0: all
-  std::string device;             ///< where samples for methods run
+  std::vector<std::string> batch_axes =
+      {};                  ///< NAME=AXIS: inputs and outputs whose samples are not on axis 0
+  std::size_t tokens = 0;  ///< the first tokens of a text as data; 0: all
+  std::string device;      ///< where samples for methods run
   std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs, for costs; open sizes are 1
   std::vector<std::string> include;  ///< patterns of weights that take the cell's format, for the folder's
                                      ///< record

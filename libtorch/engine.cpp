@@ -85,15 +85,14 @@ TorchEngine& torch_engine() {
 
 class ArchiveReader final : public graph::TorchScriptReader {
  public:
-  std::vector<std::string> inputs(const std::filesystem::path& path) const override {
-    return torchscript_inputs(path);
+  std::vector<graph::TorchScriptArgument> arguments(const std::filesystem::path& path) const override {
+    return torchscript_arguments(path);
   }
 
-  graph::Graph read(const std::filesystem::path& path,
-                    const std::vector<graph::Tensor>& example) const override {
+  graph::Graph read(const std::filesystem::path& path, const graph::TorchScriptCall& call) const override {
     Tensors inputs;
-    for (const graph::Tensor& input : example) inputs.push_back(to_typed(input).tensor);
-    return read_torchscript(path, inputs);
+    for (const graph::Tensor& input : call.inputs) inputs.push_back(to_typed(input).tensor);
+    return read_torchscript(path, inputs, call.constants, {.batch_axes = call.batch_axes});
   }
 };
 

@@ -46,7 +46,7 @@ void write_adapter(const ExportFlags& options) {
 
 using namespace export_flag;
 
-constexpr std::uint32_t kOfNetworks = kShape | kWithoutAdapters,
+constexpr std::uint32_t kOfNetworks = kShape | kWithoutAdapters | kArchive,
                         kOfProjects = kShape | kInputRange | kOpset | kProject;
 
 /// The forms of --to: a new form is a row here, and its writer.
@@ -110,6 +110,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
       ->group(kOutputFlags);
   add_opset_flag(*verb, options->opset, "ONNX's operator set (13, or the least that will do)");
   verb->add_option("--shape", options->shapes, kShapeHelp)->type_name("NAME=SIZES")->group(kOutputFlags);
+  add_torchscript_flags(*verb, options->archive, kInputFlags);
   verb->add_flag("--integer-view", options->integer_view,
                  "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them")
       ->group("How the file is written");

@@ -21,6 +21,8 @@ constexpr FlagRow kFlags[] = {
     {"--profile", kProfile, [](const ExportFlags& o) { return o.profile != "qonnx"; }},
     {"--opset", kOpset, [](const ExportFlags& o) { return o.opset > 0; }},
     {"--shape", kShape, [](const ExportFlags& o) { return !o.shapes.empty(); }},
+    {"--input", kArchive, [](const ExportFlags& o) { return !o.archive.inputs.empty(); }},
+    {"--set-argument", kArchive, [](const ExportFlags& o) { return !o.archive.arguments.empty(); }},
     {"--integer-view", kIntegerView, [](const ExportFlags& o) { return o.integer_view; }},
     {"--allow-approximate", kAllowApproximate, [](const ExportFlags& o) { return o.allow_approximate; }},
     {"--accumulator-config", kAccumulatorConfig,

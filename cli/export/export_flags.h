@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/flags/project_flags.h"
+#include "cli/flags/torchscript_flags.h"
 
 namespace crumb::cli {
 
@@ -15,6 +16,7 @@ struct ExportFlags {
   std::string input, output, accumulators, to, shard, dtype, adapter, weights_as, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
+  TorchScriptFlags archive;
   std::int64_t opset = 0;
   bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
   bool allow_approximate = false, without_adapters = false;
@@ -41,6 +43,7 @@ inline constexpr std::uint32_t kHls4ml = 1u << 14;   ///< hls4ml's projects only
 inline constexpr std::uint32_t kFinn = 1u << 15;     ///< FINN's projects only
 inline constexpr std::uint32_t kProject = 1u << 16;  ///< both kinds of projects
 inline constexpr std::uint32_t kWeightsAs = 1u << 17;
+inline constexpr std::uint32_t kArchive = 1u << 18;  ///< what a TorchScript archive is called with
 }  // namespace export_flag
 
 /// A form that --to takes.

@@ -11,6 +11,7 @@
 #include "base/within.h"
 #include "cli/export/export_project.h"
 #include "cli/flags/shape_flags.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "export/hls4ml/config.h"
 #include "export/write.h"
@@ -72,7 +73,9 @@ std::map<std::string, std::string> files_beside(const std::string& input) {
 
 /// The network; notes of what a checkpoint holds beside it.
 graph::Graph read_exported_network(const ExportFlags& options, std::vector<std::string>& notes) {
-  if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
+  if (!models::is_checkpoint(options.input))
+    return jobs::read_graph_or_archive(options.input, example_of(options.archive, options.shapes),
+                                       terminal());
   const TensorSource source = TensorSource::open(options.input);
   if (source.crumb() && graph::holds_graph(source.crumb()->header()))
     return models::read_graph(options.input);

@@ -142,6 +142,7 @@ constexpr Value kValues[] = {
     {"IDS", add_nothing},
     {"NAME=SIZES", add_nothing},
     {"NAME=AXIS", add_nothing},
+    {"NAME=VALUE", add_nothing},
     {"NAME=NUMBER", add_nothing},
     {"NAME=LO:HI", add_nothing},
     {"BITS", add_nothing},

@@ -5,13 +5,13 @@
 
 #include "cli/flags/flag_group.h"
 #include "cli/flags/shape_flags.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/flags/verb.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "jobs/shape_notes.h"
-#include "models/read_graph.h"
 
 namespace crumb::cli {
 namespace {
@@ -23,6 +23,7 @@ using analysis::NodeCost;
 struct CostFlags {
   std::string model;
   std::vector<std::string> shapes;
+  TorchScriptFlags archive;
   bool sparse = false, json = false;
 };
 
@@ -118,7 +119,8 @@ void print_cost(const GraphCost& cost, bool sparse) {
 
 void cost_verb(const CostFlags& options) {
   const auto shapes = read_shapes(options.shapes);
-  const graph::Graph read = graph::lower_or_fold_quantized(models::read_graph(options.model));
+  const graph::Graph read = graph::lower_or_fold_quantized(
+      jobs::read_graph_or_archive(options.model, example_of(options.archive, options.shapes), terminal()));
   Notes notes;
   jobs::note_shapes(read, notes);
   for (const std::string& note : jobs::notes_of_symbols(read, shapes)) notes.say(note);
@@ -132,10 +134,12 @@ void add_cost(CLI::App& app) {
   auto options = std::make_shared<CostFlags>();
   CLI::App* verb =
       app.add_subcommand("cost", "Count a graph's multiplications, bit operations, bits, accumulators");
-  verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")
+  verb->add_option("model", options->model,
+                   "The graph (.onnx, a .crumb that holds one, or a TorchScript archive)")
       ->type_name("FILE")
       ->required();
   verb->add_option("--shape", options->shapes, kShapeHelp)->type_name("NAME=SIZES")->group(kInputFlags);
+  add_torchscript_flags(*verb, options->archive, kInputFlags);
   verb->add_flag("--sparse", options->sparse, "Leave multiplications by zero weights out of nodes and total")
       ->group(kOutputFlags);
   verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);

@@ -9,13 +9,16 @@
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/flags/flag_group.h"
+#include "cli/flags/shape_flags.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/flags/verb.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "graph/onnx/write.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/engines/torchscript_file.h"
 #include "models/checkpoint_graph.h"
-#include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -29,6 +32,8 @@ constexpr int kFound = 1;
 
 struct LintFlags {
   std::string file, profile, fixed;
+  std::vector<std::string> shapes;
+  TorchScriptFlags archive;
   bool json = false, rules = false;
 };
 
@@ -84,8 +89,9 @@ void print_json_findings(const std::vector<Finding>& findings) {
   print_json({{"findings", list}});
 }
 
-graph::Graph read(const std::filesystem::path& file) {
-  return graph::lower_or_fold_quantized(models::read_graph(file));
+graph::Graph read(const std::filesystem::path& file, const LintFlags& options) {
+  return graph::lower_or_fold_quantized(
+      jobs::read_graph_or_archive(file.string(), example_of(options.archive, options.shapes), terminal()));
 }
 
 void lint_verb(const LintFlags& options) {
@@ -99,16 +105,24 @@ void lint_verb(const LintFlags& options) {
   if (options.profile.empty()) throw usage_error("give --for finn, hls4ml, qonnx or onnxruntime");
   const Profile profile = exporting::profile_named(options.profile);
   std::filesystem::path file = options.file;
+  const TorchScriptFlags& archive = options.archive;
+  if (!(archive.inputs.empty() && archive.arguments.empty() && options.shapes.empty()) &&
+      !jobs::is_torchscript(file))
+    throw usage_error(std::string(!archive.arguments.empty() ? "--set-argument"
+                                  : !archive.inputs.empty()  ? "--input"
+                                                             : "--shape") +
+                      " is for TorchScript archives, and " + quote_text(options.file) + " is none");
   if (!options.fixed.empty()) {
     refuse_overwriting_inputs({file}, options.fixed);
     claim_output(options.fixed);
-    graph::write_onnx(exporting::fix(read(file), profile), options.fixed);
+    graph::write_onnx(exporting::fix(read(file, options), profile), options.fixed);
     file = options.fixed;
   }
   // Packed files and checkpoints are not ONNX files: their graph is checked.
-  const bool is_graph = graph::is_crumb_file(file) || models::is_checkpoint(file);
+  const bool is_graph =
+      graph::is_crumb_file(file) || models::is_checkpoint(file) || jobs::is_torchscript(file);
   const std::vector<Finding> findings =
-      is_graph ? exporting::lint(read(file), profile) : exporting::lint_file(file, profile);
+      is_graph ? exporting::lint(read(file, options), profile) : exporting::lint_file(file, profile);
   if (options.json) {
     print_json_findings(findings);
   } else {
@@ -125,8 +139,10 @@ void add_lint(CLI::App& app) {
   auto options = std::make_shared<LintFlags>();
   CLI::App* verb =
       app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
-  verb->add_option("file", options->file,
-                   "The graph (.onnx, a .crumb that holds one, or a checkpoint of a known architecture)")
+  verb->add_option(
+          "file", options->file,
+          "The graph (.onnx, a .crumb that holds one, a TorchScript archive, or a checkpoint of a known "
+          "architecture)")
       ->type_name("MODEL");
   verb->add_option("--for", options->profile, "Whose rules: finn, hls4ml, qonnx, onnxruntime")
       ->type_name("finn|hls4ml|qonnx|onnxruntime")
@@ -135,6 +151,10 @@ void add_lint(CLI::App& app) {
                    "Write the file with everything rewritten that keeps its numbers, and check that")
       ->type_name("FILE")
       ->group(kOutputFlags);
+  add_several(*verb, "--shape", options->shapes,
+              "Of a TorchScript archive: NAME=1x128, the shape of an input to call it with", "NAME=SIZES")
+      ->group(kInputFlags);
+  add_torchscript_flags(*verb, options->archive, kInputFlags);
   verb->add_flag("--json", options->json, "Print JSON")->group(kOutputFlags);
   verb->add_flag("--rules", options->rules, "List the rules (those of --for)")->group(kOutputFlags);
   verb->footer(

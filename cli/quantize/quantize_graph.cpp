@@ -6,6 +6,7 @@
 #include "cli/flags/number_checks.h"
 #include "cli/flags/opset_flag.h"
 #include "cli/flags/shape_flags.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/quantize/quantize_graph_report.h"
@@ -28,10 +29,12 @@ jobs::QuantizeRequest request_of(const QuantizeGraph& requested) {
                                 .recipe = {},
                                 .as = jobs::QuantizeRequest::As::kNetwork,
                                 .data = requested.flags.data,
+                                .batch_axes = requested.flags.batch_axes,
                                 .tokens = requested.flags.tokens,
                                 .device = requested.flags.device,
                                 .opset = requested.flags.opset,
                                 .shapes = read_shapes(requested.flags.shapes),
+                                .arguments = requested.flags.arguments,
                                 .keeps_io_types = requested.flags.float16_io,
                                 .float32_io = requested.flags.float32_io,
                                 .pads_groups = is_of_scheme(requested),
@@ -67,6 +70,9 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
                           "of them; of a language model also a text, or texts or conversations (.jsonl)")
               ->type_name("DATA")
               ->group(kSampleFlags));
+  several(verb.add_option("--batch-axis", flags.batch_axes, kBatchAxisHelp)
+              ->type_name("NAME=AXIS")
+              ->group(kSampleFlags));
   verb.add_option("--tokens", flags.tokens, "Of a text as --data: its first N tokens (all)")
       ->type_name("TOKENS")
       ->group(kSampleFlags)
@@ -84,6 +90,7 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
       verb.add_option("--shape", flags.shapes, "Of a graph: NAME=1x128, the shape of an input in the file")
           ->type_name("NAME=SIZES")
           ->group(kOutputFlags));
+  add_several(verb, "--set-argument", flags.arguments, kArgumentHelp, "NAME=VALUE")->group(kSampleFlags);
   verb.add_option("--device", flags.device, "Of a graph: where samples run: cpu or cuda (cpu)")
       ->type_name("DEVICE")
       ->group(kRunningFlags);

@@ -14,7 +14,7 @@ namespace crumb::cli {
 
 /// The flags that only graphs have.
 struct GraphFlags {
-  std::vector<std::string> data, shapes;
+  std::vector<std::string> data, batch_axes, shapes, arguments;
   std::string to, profile, device;
   std::int64_t opset = 0;
   std::size_t tokens = 0;  ///< tokens of a text; 0: all
@@ -22,8 +22,8 @@ struct GraphFlags {
   bool float16_io = false, float32_io = false;
 
   bool any() const {
-    return !data.empty() || !shapes.empty() || !to.empty() || !profile.empty() || !device.empty() ||
-           opset != 0 || tokens != 0 || float16_io || float32_io;
+    return !data.empty() || !batch_axes.empty() || !arguments.empty() || !shapes.empty() || !to.empty() ||
+           !profile.empty() || !device.empty() || opset != 0 || tokens != 0 || float16_io || float32_io;
   }
 };
 

@@ -11,6 +11,7 @@
 #include "cli/flags/number_checks.h"
 #include "cli/flags/shape_flags.h"
 #include "cli/flags/threads_flag.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/flags/verb.h"
 #include "cli/notes.h"
 #include "cli/output.h"
@@ -94,6 +95,9 @@ void add_sweep(CLI::App& app) {
   several(verb->add_option("--data", request.data,
                            "Samples for methods and activations, as crumb quantize takes them")
               ->type_name("DATA")
+              ->group(kSampleFlags));
+  several(verb->add_option("--batch-axis", request.batch_axes, kBatchAxisHelp)
+              ->type_name("NAME=AXIS")
               ->group(kSampleFlags));
   verb->add_option("--tokens", request.tokens, "Of a text as --data: its first N tokens (all)")
       ->type_name("TOKENS")

@@ -92,7 +92,12 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
         "float; give --activation-formats SPEC,... or --activations SPEC, as in uint8:tensor");
   Notes notes;
   const jobs::NetworkSource source =
-      jobs::open_network(request.input, "a target of bit operations or accumulators is given", notes);
+      jobs::open_network(request.input, "a target of bit operations or accumulators is given", notes,
+                         {.inputs = request.graph.data,
+                          .inputs_field = "--data",
+                          .shapes = read_shapes(request.graph.shapes),
+                          .arguments = request.graph.arguments,
+                          .batch_axes = request.graph.batch_axes});
   refuse_open_sizes(source.graph, request);
 
   const runtime::Engine runtime(request.threads);
@@ -104,7 +109,7 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
   std::optional<jobs::CalibrationSamples> samples;
   if (engine) {
     samples.emplace(request.graph.data, request.graph.tokens, source.tensors.get(), source.graph,
-                    setting.graph, terminal());
+                    setting.graph, terminal(), request.graph.batch_axes);
     setting.engine = engine;
     setting.samples = samples->batches();
     requested.losses.probes = probes_of(samples->is_text());

@@ -5,16 +5,15 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 
 #include "base/files/counted.h"
-#include "base/files/mapped_file.h"
 #include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "base/within.h"
 #include "cli/flags/fast_flag.h"
 #include "cli/flags/flag_group.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/flags/verb.h"
 #include "cli/inspect/verify_accumulator.h"
 #include "cli/notes.h"
@@ -22,13 +21,13 @@
 #include "cli/run/not_finite.h"
 #include "cli/run/run_accumulator.h"
 #include "cli/run/runtime_registers.h"
-#include "formats/zip/zip.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
 #include "jobs/engines/graph_inputs.h"
 #include "jobs/engines/open_engine.h"
 #include "jobs/engines/prepare_graph.h"
+#include "jobs/engines/torchscript_file.h"
 #include "jobs/shape_notes.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -41,11 +40,11 @@ namespace fs = std::filesystem;
 using graph::Graph;
 using graph::Tensor;
 
-constexpr std::int64_t kLargeBatch = 64;
+constexpr std::int64_t kLargeBatch = 64, kPiece = 256;
 
 struct RunFlags {
   std::string model, output, output_dir, device = "cpu", engine = "auto";
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, batch_axes, arguments;
   bool all_tensors = false, json = false, operators = false, fast = false, strict = false;
   int threads = 0;
   RunAccumulatorFlags accumulator;
@@ -92,23 +91,9 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   for (const auto& [name, path] : files_of(names, options)) report(name, path);
 }
 
-/// Whether it is an archive with code/ inside, as torch.jit.save writes.
-bool is_torchscript(const fs::path& path) {
-  if (!fs::is_regular_file(path)) return false;
-  const auto file = MappedFile::open(path);
-  if (!file.ok()) return false;  // its reader will say why
-  const std::span<const std::byte> bytes = file.value().bytes();
-  if (bytes.size() < 2 || bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'}) return false;
-  const auto members = parse_zip(bytes);
-  return members.ok() && std::ranges::any_of(members.value(), [](const ZipMember& member) {
-           const std::size_t folder = member.name.find('/');
-           return folder != std::string::npos && member.name.compare(folder, 6, "/code/") == 0;
-         });
-}
-
 /// What only LibTorch's engine does.
 bool needs_libtorch(const RunFlags& options) {
-  return options.device != "cpu" || is_torchscript(options.model);
+  return options.device != "cpu" || jobs::is_torchscript(options.model);
 }
 
 void check_engine(const RunFlags& options) {
@@ -116,7 +101,7 @@ void check_engine(const RunFlags& options) {
     throw usage_error(
         "--fast is for Crumb's own kernels (--engine runtime), and --all-tensors shows what others make");
   if (options.engine != "runtime" || !needs_libtorch(options)) return;
-  if (is_torchscript(options.model))
+  if (jobs::is_torchscript(options.model))
     throw usage_error("--engine runtime: " + quote_text(options.model) +
                       " is a TorchScript archive, which LibTorch reads");
   throw usage_error("--device needs --engine libtorch");
@@ -168,7 +153,7 @@ struct Loaded {
 /// Returns the most samples at a time that divide the total: samples that fill up a piece would count as
 /// sums.
 std::int64_t even_piece(std::int64_t total) {
-  std::int64_t piece = std::min<std::int64_t>(total, 256);
+  std::int64_t piece = std::min(total, kPiece);
   while (piece > 1 && total % piece != 0) --piece;
   return piece;
 }
@@ -184,7 +169,10 @@ analysis::AccumulatorSimulation simulated(const Graph& graph, const RunFlags& op
 
 /// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
 Loaded load(const RunFlags& options) {
-  if (!is_torchscript(options.model)) {
+  if (!jobs::is_torchscript(options.model)) {
+    if (!options.arguments.empty())
+      throw usage_error("--set-argument is for TorchScript archives, and " + quote_text(options.model) +
+                        " is none");
     const bool simulates = !options.accumulator.bits.empty();
     Graph graph = simulates ? models::read_graph(options.model) : models::open_graph(options.model);
     Notes notes;
@@ -201,12 +189,14 @@ Loaded load(const RunFlags& options) {
   if (!options.accumulator.bits.empty())
     throw usage_error("--accumulator: " + quote_text(options.model) +
                       " is a TorchScript archive, whose weights are no integers");
-  const graph::TorchScriptReader& reader = jobs::open_torchscript_reader();
-  Graph names;
-  names.inputs = reader.inputs(options.model);
-  std::vector<Tensor> inputs = jobs::read_inputs(names, options.inputs, "--input");
-  Graph graph = reader.read(options.model, inputs);
-  return {std::move(graph), std::move(inputs), {}};
+  jobs::TorchScriptGraph read = jobs::read_torchscript(options.model,
+                                                       {.inputs = options.inputs,
+                                                        .inputs_field = "--input",
+                                                        .arguments = options.arguments,
+                                                        .batch_axes = options.batch_axes,
+                                                        .narrows = false},
+                                                       terminal());
+  return {std::move(read.graph), std::move(read.inputs), {}};
 }
 
 /// Prints the operators that the runtime has, sorted, one a line; QONNX's with their domain.
@@ -245,8 +235,10 @@ void run_verb(const RunFlags& options) {
   if (options.output.empty())
     for (const auto& [name, path] : files_of(graph.outputs, options))
       refuse_overwriting_inputs(input_files(options), path);
-  graph::BatchPlan plan = graph::plan_batch(graph, inputs);
-  if (loaded.simulation && !plan.whole()) plan = graph::plan_batch(graph, inputs, even_piece(plan.total));
+  const graph::BatchAxes axes = graph::parse_batch_axes(graph, options.batch_axes, "--batch-axis");
+  graph::BatchPlan plan = graph::plan_batch(graph, inputs, kPiece, axes);
+  if (loaded.simulation && !plan.whole())
+    plan = graph::plan_batch(graph, inputs, even_piece(plan.total), axes);
   const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
   const auto executable = prepare(graph, simulation, options);
   std::optional<Progress> progress;
@@ -277,6 +269,8 @@ void add_run(CLI::App& app) {
                    "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto")
       ->type_name("[NAME=]FILE")
       ->group(kInputFlags);
+  add_several(*verb, "--batch-axis", options->batch_axes, kBatchAxisHelp, "NAME=AXIS")->group(kInputFlags);
+  add_several(*verb, "--set-argument", options->arguments, kArgumentHelp, "NAME=VALUE")->group(kInputFlags);
   verb->add_option("--output", options->output, "The output of a graph that has one (.npy)")
       ->type_name("FILE")
       ->group(kOutputFlags);

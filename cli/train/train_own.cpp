@@ -291,7 +291,8 @@ void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
   verb.add_option("--valid", flags.valid,
                   "Inputs and labels to score by, [NAME=]FILE for each (every fifth sample of those above)")
       ->type_name("FILE")
-      ->expected(2, 1000);
+      ->expected(1, 2)  // both at once, or once for each that is named
+      ->take_all();
 }
 
 void add_own_network_files(const OwnNetworkFlags& flags, std::vector<fs::path>& files) {

@@ -83,8 +83,10 @@ crumb_jobs_status crumb_quantize(const char* input, const char* output, const ch
                                   .output = output,
                                   .recipe = crumb::parse_recipe(recipe, "the recipe"),
                                   .data = {},
+                                  .batch_axes = {},
                                   .device = {},
                                   .shapes = {},
+                                  .arguments = {},
                                   .read_files = {}};
     if (options) jobs::read_options(options, request);
     Watching watching(watcher);

@@ -115,6 +115,7 @@ void SweptNetwork::fill(const SweepCell& cell, const fs::path& file, GridRow& ro
   {
     NetworkQuantization network(source_, cell.recipe,
                                 {.data = request_.data,
+                                 .batch_axes = request_.batch_axes,
                                  .tokens = request_.tokens,
                                  .device = request_.device,
                                  .threads = request_.threads,

@@ -69,24 +69,26 @@ Json command_of(const SweepRequest& request, const NetworkSource& source) {
   for (const Rule& rule : request.cells.front().recipe.rules) {
     if (rule.origin != "--include") shared.rules.push_back(rule);  // whose spec is the cell's format
   }
-  return {{"crumb", CRUMB_VERSION},
-          {"MODEL", std::move(model)},
-          {"--formats", formats},
-          {"--activations", activations},
-          {"--methods", methods},
-          {"cells", std::move(each)},
-          {"--data", identities(request.data)},
-          {"--tokens", request.tokens},
-          {"--valid", identities(request.valid)},
-          {"--valid-tokens", request.valid_tokens},
-          {"--context", request.context},
-          {"--labels", identities(request.labels.empty() ? std::vector<std::string>()
-                                                         : std::vector<std::string>{request.labels})},
-          {"--peak", request.peak.value_or(0)},
-          {"--shape", texts_of(request.shapes)},
-          {"--device", request.device},
-          {"--include", request.include},
-          {"recipe", to_yaml(shared)}};
+  Json command{{"crumb", CRUMB_VERSION},
+               {"MODEL", std::move(model)},
+               {"--formats", formats},
+               {"--activations", activations},
+               {"--methods", methods},
+               {"cells", std::move(each)},
+               {"--data", identities(request.data)},
+               {"--tokens", request.tokens},
+               {"--valid", identities(request.valid)},
+               {"--valid-tokens", request.valid_tokens},
+               {"--context", request.context},
+               {"--labels", identities(request.labels.empty() ? std::vector<std::string>()
+                                                              : std::vector<std::string>{request.labels})},
+               {"--peak", request.peak.value_or(0)},
+               {"--shape", texts_of(request.shapes)},
+               {"--device", request.device},
+               {"--include", request.include},
+               {"recipe", to_yaml(shared)}};
+  if (!request.batch_axes.empty()) command["--batch-axis"] = request.batch_axes;
+  return command;
 }
 
 }  // namespace crumb::jobs

@@ -26,6 +26,8 @@ using eval::Scores;
 using graph::Graph;
 using graph::Tensor;
 
+constexpr std::int64_t kPiece = 256;  // samples that run together
+
 /// A network's outputs for all samples.
 struct Outputs {
   std::vector<float> values;
@@ -80,12 +82,15 @@ class ArrayMeasure final : public Measure {
 
   Outputs outputs_of(const std::string& file) const {
     const Graph graph = graph::infer_shapes(models::open_graph(file));
-    const CalibrationData data(graph, requested_.valid, observer_.spelled("valid"), "samples");
+    const graph::BatchAxes axes =
+        graph::parse_batch_axes(graph, requested_.batch_axes, observer_.spelled("batch_axes"));
+    const CalibrationData data(graph, requested_.valid, observer_.spelled("valid"), "samples", axes);
     const auto executable = prepare_on_either(graph, requested_.threads);
     Outputs all;
     for (std::size_t i = 0; i < data.files(); ++i) {
       const std::vector<Tensor> inputs = data.inputs(i);
-      const auto made = graph::run_batch(graph, *executable, inputs, graph::plan_batch(graph, inputs));
+      const auto made =
+          graph::run_batch(graph, *executable, inputs, graph::plan_batch(graph, inputs, kPiece, axes));
       const Tensor& output = made.at(graph.outputs.at(0));
       if (output.type() != graph::ElementType::kFloat)
         throw Error("the first output, " + quote_text(graph.outputs[0]) + ", holds " +

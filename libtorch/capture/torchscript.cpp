@@ -6,10 +6,12 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 
+#include <functional>
 #include <set>
 
 #include "base/files/text.h"
 #include "libtorch/capture/convert.h"
+#include "libtorch/capture/torchscript_constants.h"
 #include "libtorch/operators.h"
 
 namespace crumb::libtorch {
@@ -31,6 +33,11 @@ jit::Module load(const std::filesystem::path& path) {
     throw Error(quote_text(path.string()) +
                 " is no TorchScript archive that LibTorch reads: " + text.substr(0, text.find('\n')));
   }
+}
+
+/// The module itself is the first of them.
+const std::vector<c10::Argument>& arguments_of(const jit::Module& module) {
+  return module.get_method("forward").function().getSchema().arguments();
 }
 
 /// Whether the operator reads a value out of a tensor.
@@ -116,20 +123,25 @@ class DataControl {
   std::string found_;
 };
 
-/// Arguments that are left out are what they are by default, so that branches over them are decided.
-void drop_defaults(jit::Graph& graph, const jit::Module& module, std::size_t given) {
-  const auto& arguments = module.get_method("forward").function().getSchema().arguments();
+/// Constants, and arguments that are left out and have a default, are what they are, so that branches over
+/// them are decided.
+void put_constants(jit::Graph& graph, const jit::Module& module, const jit::Kwargs& constants) {
+  const auto& arguments = arguments_of(module);
   const jit::WithInsertPoint front(*graph.nodes().begin());
-  for (std::size_t i = given + 1; i < arguments.size() && i < graph.inputs().size(); ++i) {
-    if (!arguments[i].default_value()) continue;
-    graph.inputs()[i]->replaceAllUsesWith(graph.insertConstant(*arguments[i].default_value()));
+  for (std::size_t i = 1; i < arguments.size() && i < graph.inputs().size(); ++i) {
+    const auto given = constants.find(arguments[i].name());
+    const bool is_given = given != constants.end();
+    if (!is_given && !arguments[i].default_value()) continue;
+    const c10::IValue& value = is_given ? given->second : *arguments[i].default_value();
+    graph.inputs()[i]->replaceAllUsesWith(graph.insertConstant(value));
   }
 }
 
-void refuse_data_control(const jit::Module& module, const std::filesystem::path& path, std::size_t given) {
+void refuse_data_control(const jit::Module& module, const std::filesystem::path& path,
+                         const jit::Kwargs& constants) {
   std::shared_ptr<jit::Graph> graph = module.get_method("forward").graph()->copy();
   jit::Inline(*graph);
-  drop_defaults(*graph, module, given);
+  put_constants(*graph, module, constants);
   jit::PeepholeOptimize(graph);
   jit::ConstantPropagation(graph);
   const DataControl control(*graph);
@@ -155,39 +167,44 @@ std::vector<NamedState> states_of(const jit::Module& module) {
 
 }  // namespace
 
-std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) {
+std::vector<graph::TorchScriptArgument> torchscript_arguments(const std::filesystem::path& path) {
   const jit::Module module = load(path);
-  const auto& arguments = module.get_method("forward").function().getSchema().arguments();
-  std::vector<std::string> names;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    if (arguments[i].default_value()) continue;
-    if (!arguments[i].type()->isSubtypeOf(*c10::TensorType::get())) {
-      throw Error(quote_text(path.string()) + ": forward() takes " + quote_text(arguments[i].name()) +
-                  " of type " + arguments[i].type()->str() + ", expected tensors only");
-    }
-    names.push_back(arguments[i].name());
+  std::vector<graph::TorchScriptArgument> found;
+  for (const c10::Argument& argument : arguments_of(module)) {
+    if (&argument == &arguments_of(module).front()) continue;
+    found.push_back({.name = argument.name(),
+                     .type = argument.type()->annotation_str(),
+                     .is_tensor = argument.type()->isSubtypeOf(*c10::TensorType::get()),
+                     .has_default = argument.default_value().has_value()});
   }
-  return names;
+  return found;
 }
 
 graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& example,
+                              const std::map<std::string, std::string>& constants,
                               const CaptureOptions& options) {
   jit::Module module = load(path);
-  refuse_data_control(module, path, example.size());
+  const jit::Kwargs given = torchscript_constants(arguments_of(module), constants);
+  refuse_data_control(module, path, given);
   module.eval();
   const std::vector<NamedState> states = states_of(module);
   // Where nothing wants gradients, scripted transformers take one fused operator for a layer.
   for (const NamedState& state : states) {
     if (state.trains && state.tensor.is_floating_point()) state.tensor.requires_grad_();
   }
+  std::vector<std::string> names;
+  for (const graph::TorchScriptArgument& argument : torchscript_arguments(path))
+    if (argument.is_input() && !given.contains(argument.name)) names.push_back(argument.name);
+  if (names.size() != example.size())
+    throw Error(quote_text(path.string()) + ": forward() takes " + std::to_string(names.size()) +
+                " tensors, found " + std::to_string(example.size()));
   CaptureOptions chosen = options;
-  if (chosen.input_names.empty()) {
-    for (const std::string& name : torchscript_inputs(path)) chosen.input_names.push_back(name);
-    chosen.input_names.resize(std::min(chosen.input_names.size(), example.size()));
-  }
+  if (chosen.input_names.empty()) chosen.input_names = names;
   const jit::GraphOptimizerEnabledGuard unoptimized(false);
   const Forward forward = [&](const Tensors& x) {
-    const c10::IValue result = module.forward(std::vector<c10::IValue>(x.begin(), x.end()));
+    jit::Kwargs all_given = given;
+    for (std::size_t i = 0; i < names.size(); ++i) all_given[names[i]] = x[i];
+    const c10::IValue result = module.forward({}, all_given);
     Tensors all;
     const std::function<void(const c10::IValue&)> flatten = [&](const c10::IValue& value) {
       if (value.isTensor()) return all.push_back(value.toTensor());

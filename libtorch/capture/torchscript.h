@@ -9,21 +9,25 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "graph/torchscript_reader.h"
 #include "libtorch/capture/capture.h"
 
 namespace crumb::libtorch {
 
-/// The arguments of the archive's forward() that have no default. Throws Error where the file is no such
-/// archive, and where one of them is no tensor.
-std::vector<std::string> torchscript_inputs(const std::filesystem::path& path);
+/// The arguments of the archive's forward(), in order. Throws Error where the file is no such archive.
+std::vector<graph::TorchScriptArgument> torchscript_arguments(const std::filesystem::path& path);
 
-/// The file holds no shapes: they are those of the example, except for the batch (capture.h). Where the
-/// archive runs for the example's batch only, so does its graph. Throws Error where the file is no
-/// TorchScript archive, where values of tensors decide what runs, and as capture() does.
+/// `example`: a tensor for each argument that is_input() and has no constant. `constants`: other arguments,
+/// by name, as text. The file holds no shapes: they are those of the example, except for the batch
+/// (capture.h). Where the archive runs for the example's batch only, so does its graph. Throws Error where the file is no
+/// TorchScript archive, where values of tensors decide what runs, and as capture() does; usage Error where a
+/// constant is none of its argument's type.
 graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& example,
+                              const std::map<std::string, std::string>& constants = {},
                               const CaptureOptions& options = {});
 
 }  // namespace crumb::libtorch

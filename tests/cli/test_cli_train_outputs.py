@@ -170,54 +170,7 @@ def test_validation_of_one_of_several_outputs(crumb, heads, tmp_path):
     named, _ = train(crumb, tmp_path, *how, "--valid", "class=vy.npy", "x=vx.npy", out="named")
     assert report["outputs"] == named["outputs"]
     both = [*how, "--labels", "box=boxes.npy", "--loss", "box=mse"]
+    three = ["--valid", "box=vb.npy", "--valid", "x=vx.npy", "--valid", "class=vy.npy"]
+    np.save(tmp_path / "vb.npy", np.load(tmp_path / "boxes.npy")[:50])
+    assert [output["held"] for output in train(crumb, tmp_path, *both, *three, out="three")[0]["outputs"]] == [False, False]
     assert "NAME=FILE.npy for each" in train(crumb, tmp_path, *both, "--valid", "vx.npy", "vy.npy", status=2)
-
-
-# ---- Samples on other axes.
-
-
-def recurrent(path, batch_axis):
-    """An LSTM that takes its states: `batch_axis` of these and of the new ones it gives."""
-    rng = np.random.default_rng(5)
-    hidden = 8
-    constants = {"w": drawn(rng, 1, 4 * hidden, 3), "r": drawn(rng, 1, 4 * hidden, hidden), "b": drawn(rng, 1, 8 * hidden), "fc": drawn(rng, hidden, 2),
-                 "zero": np.array([0])}  # fmt: skip
-    nodes = [node("Transpose", "x", "t", perm=[1, 0, 2])]
-    state = {"h0": "h0", "c0": "c0"}
-    if batch_axis == 0:
-        nodes += [node("Transpose", name, f"{name}.t", perm=[1, 0, 2]) for name in state]
-        state = {name: f"{name}.t" for name in state}
-    nodes += [helper.make_node("LSTM", ["t", "w", "r", "b", "", state["h0"], state["c0"]], ["all", "last", ""], name="lstm", hidden_size=hidden)]
-    nodes += [node("Transpose", "last", "hn", perm=[1, 0, 2]) if batch_axis == 0 else node("Identity", "last", "hn")]
-    nodes += [node("Squeeze", "last zero", "flat"), node("MatMul", "flat fc", "y")]
-    shape = ["n", 1, hidden] if batch_axis == 0 else [1, "n", hidden]
-    save(path, nodes, constants, {"x": ["n", 5, 3], "h0": shape, "c0": shape}, {"y": ["n", 2], "hn": shape})
-
-
-def states(tmp_path):
-    rng = np.random.default_rng(8)
-    x, h, c = drawn(rng, 200, 5, 3) * 2.5, drawn(rng, 200, 1, 8), drawn(rng, 200, 1, 8)
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "labels.npy", (x.sum((1, 2)) > 0).astype(np.int64))
-    for name, value in (("h", h), ("c", c)):
-        np.save(tmp_path / f"{name}_first.npy", value)
-        np.save(tmp_path / f"{name}_second.npy", value.transpose(1, 0, 2).copy())
-
-
-SECOND = [part for name in ("h0", "c0", "hn") for part in ("--batch-axis", f"{name}=1")]
-
-
-def test_training_with_states_whose_batch_is_another_axis(crumb, tmp_path):
-    """The same network with states that have their batch on axis 0 learns the same."""
-    states(tmp_path)
-    how = ["--labels", "y=labels.npy", "--loss", "ce", "--epochs", 8, "--rate", 0.01, "--float-longer", "off", "--weights", "keep", "--activations", "keep"]
-    recurrent(tmp_path / "net.onnx", 0)
-    first, _ = train(crumb, tmp_path, *how, data=("x=x.npy", "h0=h_first.npy", "c0=c_first.npy"))
-    recurrent(tmp_path / "net.onnx", 1)
-    second, said = train(crumb, tmp_path, *how, *SECOND, data=("x=x.npy", "h0=h_second.npy", "c0=c_second.npy"), out="second")
-    assert "output 'hn' has no labels" in said
-    for one, other in zip(first["outputs"], second["outputs"], strict=True):
-        assert other["quantized"] == pytest.approx(one["quantized"], abs=1e-3), (one, other)
-    assert second["outputs"][0]["quantized"] > second["outputs"][0]["float"] + 0.1
-    wrong = train(crumb, tmp_path, *how, data=("x=x.npy", "h0=h_second.npy", "c0=c_second.npy"), status=1)
-    assert "h_second.npy" in wrong and "expected as many samples" in wrong
