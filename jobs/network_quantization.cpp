@@ -102,8 +102,8 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
     if (!is_archive && !example.arguments.empty())
       throw usage_error(notes.observer().spelled("arguments") + " is for TorchScript archives, and " +
                         quote_text(input) + " is none");
-    Graph read =
-        is_archive ? read_torchscript(input, example, notes.observer()).graph : graph::decide_control_flow(graph::read_onnx(input));
+    Graph read = is_archive ? read_torchscript(input, example, notes.observer()).graph
+                            : graph::decide_control_flow(graph::read_onnx(input));
     NetworkSource source{.tensors = {}, .graph = graph::plain_constants(std::move(read)), .paths = {input}};
     if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
