@@ -12,6 +12,7 @@
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/array_files.h"
+#include "graph/onnx/channels_last_operators.h"
 #include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/integer_operators.h"
@@ -91,8 +92,9 @@ Tensor drawn_input(const Graph& graph, const std::string& name, const std::vecto
 
 Graph for_runtime(Graph graph) {
   const runtime::Engine runtime;
-  graph = graph::dequantize_operators(std::move(graph),
-                                      [&](const graph::Node& node) { return !runtime.knows(node); });
+  const auto is_unknown = [&](const graph::Node& node) { return !runtime.knows(node); };
+  graph = graph::dequantize_operators(std::move(graph), is_unknown);
+  graph = graph::channels_first_operators(std::move(graph), is_unknown);
   graph = graph::expand_functions(std::move(graph), runtime);
   return graph::resolve_shapes(graph::lift_quantized(std::move(graph)));
 }

@@ -153,10 +153,10 @@ def check_layout(model):
             assert node.domain == LAST, node.name
 
 
-def run(crumb, path, x, folder):
+def run(crumb, path, x, folder, engine="libtorch"):
     np.save(folder / "x.npy", x)
     out = folder / "out"
-    crumb("run", path, "--input", folder / "x.npy", "--output-dir", out)
+    crumb("run", path, "--input", folder / "x.npy", "--output-dir", out, "--engine", engine)
     return {file.stem: np.load(file) for file in sorted(out.glob("*.npy"))}
 
 
@@ -178,6 +178,22 @@ def test_generated_networks_stay(crumb, engine, tmp_path, build, name):
     for key, value in expected.items():
         assert found[key].shape == value.shape
         np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5 * max(1, np.abs(value).max()))
+
+
+@pytest.mark.parametrize("name", ["channels-last", "channels-last-inputs"])
+@pytest.mark.parametrize("build", NETWORKS, ids=lambda build: build.__name__)
+def test_the_runtime_computes_the_same_bits_of_both_layouts(crumb, tmp_path, build, name):
+    net, outputs = build()
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    x = net.save(before, *outputs)
+    crumb("passes", before, "-o", after, name)
+    assert LAST in {node.domain for node in onnx.load(after).graph.node}
+    moved = np.moveaxis(x, 1, -1) if name.endswith("inputs") else x
+    expected = run(crumb, before, x, tmp_path, "runtime")
+    found = run(crumb, after, np.ascontiguousarray(moved), tmp_path, "runtime")
+    assert expected.keys() == found.keys()
+    for key, value in expected.items():
+        assert np.array_equal(found[key], value), key
 
 
 @pytest.mark.parametrize(
