@@ -94,6 +94,13 @@ class Inliner {
     for (Node& node : graph_.nodes)
       if (node.is("Loop") || node.is("Scan")) close_body(node);
     if (std::ranges::none_of(graph_.nodes, is_if)) return;
+    for (Node& node : graph_.nodes) {
+      for (const char* side : kBranchNames) {
+        Opaque* const branch = is_if(node) ? body_of(node, side) : nullptr;
+        if (branch && std::ranges::any_of(branch->body->nodes, is_if))
+          branch->body = std::make_shared<const Graph>(inline_branches(*branch->body));
+      }
+    }
     take_names();
     std::vector<Node> nodes = std::exchange(graph_.nodes, {});
     for (Node& node : nodes) {

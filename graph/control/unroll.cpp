@@ -28,7 +28,11 @@ Tensor truth() { return {ElementType::kBool, {}, {std::byte{1}}}; }
 class Unrolled {
  public:
   Unrolled(const Graph& graph, const Node& node)
-      : graph_(graph), node_(node), opaque_(*body_of(node)), body_(*opaque_.body) {}
+      : graph_(graph),
+        node_(node),
+        opaque_(*body_of(node)),
+        body_(*opaque_.body),
+        node_names_(names_of(body_)) {}
 
   bool run(const ConstantValues& constants) {
     const bool known = node_.is("Loop") ? run_loop(constants) : run_scan();
@@ -82,10 +86,10 @@ class Unrolled {
 
   /// Copies the body's nodes; `names` has its inputs and gets the values that they make.
   void add_trip(std::int64_t trip, Names& names) {
-    for (const Node& from : body_.nodes) {
-      if (constant_of(from)) continue;
-      Node node = from;
-      node.name = inner(trip, node.name.empty() ? node.op : node.name);
+    for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
+      if (constant_of(body_.nodes[i])) continue;
+      Node node = body_.nodes[i];
+      node.name = inner(trip, node_names_[i]);
       for (std::string& value : node.inputs)
         if (!value.empty()) value = names.at(value);
       for (std::string& value : node.outputs) {
@@ -298,10 +302,25 @@ class Unrolled {
     return true;
   }
 
+  /// One for each node of the body, also where two have the same or none.
+  static std::vector<std::string> names_of(const Graph& body) {
+    std::vector<std::string> names;
+    std::set<std::string> taken;
+    std::map<std::string, int> next;
+    for (const Node& node : body.nodes) {
+      const std::string wish = node.name.empty() ? node.op : node.name;
+      std::string name = wish;
+      for (int& i = next[wish]; !taken.insert(name).second;) name = wish + "_" + std::to_string(++i);
+      names.push_back(std::move(name));
+    }
+    return names;
+  }
+
   const Graph& graph_;
   const Node& node_;
   const Opaque& opaque_;
   const Graph& body_;
+  const std::vector<std::string> node_names_;
   std::vector<Node> nodes_;
   std::map<std::string, Tensor> constants_;
   std::map<std::string, ElementType> types_;

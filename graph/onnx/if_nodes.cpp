@@ -102,6 +102,7 @@ class Nester {
 
 Graph with_if_nodes(Graph graph) {
   if (!has_choose(graph)) return graph;
+  graph = sorted(std::move(graph));
   Nester nester(graph);
   std::vector<Node> nodes = nester.nodes_of(Sides::kOutside);
   for (const std::string& name : nester.inner()) graph.values.erase(name);
