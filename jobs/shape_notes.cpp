@@ -8,6 +8,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "graph/choose.h"
 #include "graph/onnx/shape_faults.h"
 #include "graph/symbol_sizes.h"
 
@@ -54,7 +55,7 @@ std::string note_of_foreign_operators(const graph::Graph& graph) {
   std::map<std::string, std::pair<std::size_t, std::string>> domains;  // how many nodes, and the first
   for (const graph::Node& node : graph.nodes) {
     if (node.domain.empty() || node.domain == graph::kQonnxDomain ||
-        node.domain == graph::kChannelsLastDomain)
+        node.domain == graph::kChannelsLastDomain || node.domain == graph::kControlDomain)
       continue;
     auto& [count, first] = domains[node.domain];
     if (++count == 1) first = text_of(node);
