@@ -120,7 +120,7 @@ def test_what_is_wrong_or_not_executed_is_refused_by_name(tmp_path):
 
 
 def two_branches():
-    """x [batch, 8] through one of two layers, each with a weight of its own, and a layer of both."""
+    """x [1, 8] through one of two layers, each with a weight of its own, and a layer of both."""
     rng = np.random.default_rng(3)
     weight = lambda name, *size: numpy_helper.from_array(rng.normal(size=size).astype(np.float32) / 3, name)  # noqa: E731
     layers = []
@@ -131,22 +131,28 @@ def two_branches():
         layers.append(graph_of(nodes, [f"o_{side}"], (), [weight(f"w_{side}", 8, 16), weight(f"v_{side}", 16, 8)]))
     nodes = [helper.make_node("If", ["flag"], ["h"], name="choice", then_branch=layers[0], else_branch=layers[1]),
              helper.make_node("MatMul", ["h", "last"], ["y"], name="last_layer")]  # fmt: skip
-    inputs = [info("x", shape=["batch", 8]), info("flag", BOOL, [1])]
-    graph = helper.make_graph(nodes, "two", inputs, [info("y", shape=["batch", 4])], [weight("last", 8, 4)])
+    inputs = [info("x", shape=[1, 8]), info("flag", BOOL, [1])]
+    graph = helper.make_graph(nodes, "two", inputs, [info("y", shape=[1, 4])], [weight("last", 8, 4)])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+def inputs_in(folder, flag, arrays):
+    """The command's flags for these arrays."""
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return [part for name in arrays for part in (flag, f"{name}={folder / name}.npy")]
 
 
 def samples_of(tmp_path, flags):
     x = np.random.default_rng(5).normal(size=(24, 8)).astype(np.float32)
-    np.savez(tmp_path / "samples.npz", x=x, flag=np.resize(np.array(flags), 24))
-    return tmp_path / "samples.npz"
+    return inputs_in(tmp_path, "--data", {"x": x, "flag": np.resize(np.array(flags), 24)})
 
 
 @pytest.mark.parametrize("flags", [[True], [True, False]], ids=["one branch", "both"])
 def test_branches_are_quantized_and_a_qcdq_file_has_the_if(crumb, tmp_path, flags):
     model, written = tmp_path / "two.onnx", tmp_path / "two_qcdq.onnx"
     onnx.save(two_branches(), model)
-    done = crumb("quantize", model, "-o", written, "--to", "qcdq", "--scheme", "W8A8", "--data", samples_of(tmp_path, flags))
+    done = crumb("quantize", model, "-o", written, "--to", "qcdq", "--scheme", "W8A8", *samples_of(tmp_path, flags))
     for name in ("w_then", "w_else", "v_then", "v_else", "last"):
         assert any(line.startswith(name) and "int8:channel" in line for line in done.stdout.splitlines()), name
     says = done.stdout + done.stderr
@@ -155,10 +161,9 @@ def test_branches_are_quantized_and_a_qcdq_file_has_the_if(crumb, tmp_path, flag
     assert [node.op_type for node in found.graph.node].count("If") == 1
     session = control.runner(written.read_bytes())
     for flag in (True, False):
-        feed = {"x": np.random.default_rng(7).normal(size=(5, 8)).astype(np.float32), "flag": np.array([flag])}
-        np.savez(tmp_path / "in.npz", **feed)
-        crumb("run", written, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
-        made = np.load(tmp_path / "out.npz")["y"]
+        feed = {"x": np.random.default_rng(7).normal(size=(1, 8)).astype(np.float32), "flag": np.array([flag])}
+        crumb("run", written, *inputs_in(tmp_path, "--input", feed), "--output", tmp_path / "y.npy")
+        made = np.load(tmp_path / "y.npy")
         expected = session.run(None, feed)[0]
         floats = control.runner(model.read_bytes()).run(None, feed)[0]
         assert np.abs(made - expected).max() <= 2e-6 * np.abs(expected).max()  # both sum in floats, in different orders
