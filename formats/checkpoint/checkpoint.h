@@ -3,13 +3,16 @@
 // Opened from
 //   a Hugging Face folder: model.safetensors, else model.safetensors.index.json with its shards, else the
 //     only *.safetensors, else pytorch_model.bin, else pytorch_model.bin.index.json with its shards, else the
-//     only file of a kind below;
+//     only file of a kind below, or the parts of one GGUF model;
 //   an index, which stands for its folder;
-//   such a folder whose weights compressed-tensors, GPTQ or AWQ quantized, as the values that they stand for
+//   such a folder whose weights another tool quantized, as the values that they stand for
 //     (formats/checkpoint/quantized/dequantized_model.h);
 //   one file: safetensors, PyTorch (.pt, .pth, .bin), NumPy (.npy, .npz), ONNX (its initializers), GGUF (with
 //     the configuration and tokenizer that its metadata describe, unless its folder is opened and has its
-//     own: formats/gguf/model.h).
+//     own: formats/gguf/model.h), by any part of a model in several files.
+// Where config.json describes a decoder that Crumb knows, its tensors have the names of transformers'
+// ...ForCausalLM, whatever they were saved as; of a model that reads images, too, the language model alone is
+// there, with a configuration of its own (formats/checkpoint/decoder_part.h).
 // Only the tensors are needed: configuration, tokenizer and the index's total_size are optional. A file's
 // first bytes say what it is, not its name alone. The tensor of an .npy file is named after the file's stem.
 //
@@ -83,7 +86,7 @@ class Checkpoint {
   /// A tensor's bytes, little-endian and row-major. A Failure names file and tensor.
   Result<std::vector<std::byte>> load(const TensorEntry& tensor) const;
 
-  /// Entries of the files that are no tensors: listed, not read.
+  /// Entries of the files that are no tensors, and networks beside the language model: listed, not read.
   const std::vector<SkippedEntry>& skipped() const { return skipped_; }
 
   /// The files that hold the tensors.
