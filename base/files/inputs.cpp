@@ -116,8 +116,7 @@ Error holds(const fs::path& output, const std::string& input) {
                      ", and would be replaced as a whole" + kNever);
 }
 
-/// Whether the file may lie in an input folder: no reader of a model's folder takes files of these kinds as
-/// parts of the model.
+/// Whether the file may lie in an input folder, as what people make of a model in its own folder.
 bool may_lie_in_input(const fs::path& output) {
   return output.extension() == ".crumb" || output.extension() == ".gguf";
 }

@@ -42,8 +42,8 @@ void note_input(int fd, const std::filesystem::path& name);
 /// Notes a folder that is read as one (a model's, an adapter's). Throws usage Error where an announced output
 /// is this folder, holds it, or lies in it. Does nothing where there is no such folder.
 ///
-/// Files .crumb and .gguf may lie in it: no reader of folders takes them as parts of a model, so that writing
-/// one changes nothing that is read.
+/// New files .crumb and .gguf may lie in it, where they are no inputs themselves: a run that reads a folder
+/// has its files in hand by then, so that writing one changes nothing that is read.
 void note_input_folder(const std::filesystem::path& folder);
 
 /// Notes a file or folder that this run created.
