@@ -21,6 +21,7 @@
 #include <random>
 
 #include "qat/network.h"
+#include "tests/qat/frozen_value.h"
 #include "tests/qat/networks.h"
 
 namespace {
@@ -28,6 +29,7 @@ namespace {
 using crumb::graph::Graph;
 using crumb::qat::Network;
 using crumb::testing::captured;
+using crumb::testing::frozen_value;
 using crumb::testing::recipe_of;
 using crumb::testing::small_mlp;
 using crumb::testing::small_points;
@@ -81,13 +83,6 @@ const std::string kFormats[] = {
     "weights: int6:channel\nactivations: uint6:tensor\nscales: weight_norm\n",
     "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
 };
-
-at::Tensor frozen_value(const Graph& graph, const std::string& name) {
-  const auto quantized = graph.quantized.find(name);
-  const crumb::graph::Tensor value =
-      quantized == graph.quantized.end() ? graph.initializers.at(name) : quantized->second.value();
-  return crumb::libtorch::to_typed(value).tensor.clone();
-}
 
 /// Sets a drawn share of each weight to zero; returns where.
 std::map<std::string, at::Tensor> prune_at_random(torch::nn::Module& net) {

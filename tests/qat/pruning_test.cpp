@@ -22,6 +22,7 @@
 #include "qat/network.h"
 #include "qat/quant_activation.h"
 #include "tasks/networks.h"
+#include "tests/qat/frozen_value.h"
 #include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 
@@ -32,6 +33,7 @@ using crumb::graph::Graph;
 using crumb::qat::Network;
 using crumb::qat::PrunedLayer;
 using crumb::testing::captured;
+using crumb::testing::frozen_value;
 using crumb::testing::outputs_of;
 using crumb::testing::recipe_of;
 using crumb::testing::small_mlp;
@@ -59,13 +61,6 @@ void train_pruned(Network& network, int steps) {
 }
 
 /// The weight as the frozen graph has it.
-at::Tensor frozen_value(const Graph& graph, const std::string& name) {
-  const auto quantized = graph.quantized.find(name);
-  const crumb::graph::Tensor value =
-      quantized == graph.quantized.end() ? graph.initializers.at(name) : quantized->second.value();
-  return crumb::libtorch::to_typed(value).tensor.clone();
-}
-
 std::int64_t zeros(const Graph& graph, const std::string& name) {
   return frozen_value(graph, name).eq(0).sum().item<std::int64_t>();
 }

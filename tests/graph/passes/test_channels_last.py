@@ -192,8 +192,12 @@ def test_the_runtime_computes_the_same_bits_of_both_layouts(crumb, tmp_path, bui
     expected = run(crumb, before, x, tmp_path, "runtime")
     found = run(crumb, after, np.ascontiguousarray(moved), tmp_path, "runtime")
     assert expected.keys() == found.keys()
+    adds_in_another_order = {"MatMul", "Gemm"} & set(ops(onnx.load(after)))  # behind a Flatten
     for key, value in expected.items():
-        assert np.array_equal(found[key], value), key
+        if adds_in_another_order:
+            np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5 * max(1, np.abs(value).max()))
+        else:
+            assert np.array_equal(found[key], value), key
 
 
 @pytest.mark.parametrize(
