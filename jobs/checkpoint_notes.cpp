@@ -63,7 +63,7 @@ void note_folder(const Checkpoint& checkpoint, Notes& notes) {
   for (const std::string& path : dense_modules(checkpoint)) {
     if (checkpoint.find(path + "/linear.weight")) continue;
     notes.say("the sentence encoder has a Dense module in " + quote_text(path) +
-              ", whose weights are not quantized; crumb embed does not run such models yet");
+              ", whose weights are not there: crumb embed does not run it without");
   }
 }
 

@@ -146,7 +146,7 @@ void inspect_verb(const InspectFlags& options) {
     refuse_overwriting_inputs({options.file}, options.svg);
     claim_output(options.svg);
   }
-  if (jobs::is_network_file(options.file) && !options.tensors_only) {
+  if (jobs::is_network_file(options.file) && !jobs::is_torchscript(options.file) && !options.tensors_only) {
     return inspect_graph({.file = options.file,
                           .svg = options.svg,
                           .shapes = options.shapes,

@@ -111,7 +111,7 @@ void check_engine(const RunFlags& options) {
 std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
                                                    const analysis::AccumulatorSimulation* simulation,
                                                    const RunFlags& options) {
-  if (simulation) return RuntimeRegisters(options.threads).prepare(jobs::for_runtime(graph), *simulation);
+  if (simulation) return RuntimeRegisters(options.threads).prepare(jobs::for_registers(graph), *simulation);
   return jobs::prepare_on_runtime(graph, options.threads, promise_of(options.fast));
 }
 

@@ -11,7 +11,7 @@ class RuntimeRegisters final : public analysis::RegisterEngine {
   /// threads: 0 for those that the machine has.
   explicit RuntimeRegisters(int threads = 0) : threads_(threads) {}
 
-  /// Prepares a graph as for_runtime() makes it. Throws one Error that names every node that cannot be
+  /// Prepares a graph as for_registers() makes it. Throws one Error that names every node that cannot be
   /// executed; nodes that requantize their sums are among them, as in plain runs.
   std::unique_ptr<graph::Executable> prepare(
       graph::Graph graph, const analysis::AccumulatorSimulation& simulation) const override;

@@ -45,12 +45,23 @@ std::string NodeWriter::single(const std::string& name) {
                                                        : name;
 }
 
+std::string NodeWriter::as_long_as(const std::string& name, const std::string& other) {
+  const Tensor *held = name.empty() ? nullptr : graph_.constant(name),
+               *list = other.empty() ? nullptr : graph_.constant(other);
+  if (!held || !list || held->size() != 1 || list->size() == 1) return name;
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < list->size(); ++i)
+    bytes.insert(bytes.end(), held->bytes().begin(), held->bytes().end());
+  return add_constant(graph_, name, Tensor(held->type(), list->shape(), std::move(bytes)));
+}
+
 std::string NodeWriter::dequantized(const std::string& value, const std::string& scale,
                                     const std::string& zero, std::optional<std::int64_t> axis) {
-  const Tensor* held = graph_.constant(scale);
-  const bool is_single = held ? held->size() == 1 : !axis;
+  const Tensor *scales = graph_.constant(scale), *zeros = zero.empty() ? nullptr : graph_.constant(zero);
+  const bool is_single = scales ? scales->size() == 1 && (!zeros || zeros->size() == 1) : !axis;
   if (is_single) return add("DequantizeLinear", {value, single(scale), single(zero)});
-  return add("DequantizeLinear", {value, scale, zero}, {{"axis", axis.value_or(1)}}, 13);
+  return add("DequantizeLinear", {value, as_long_as(scale, zero), as_long_as(zero, scale)},
+             {{"axis", axis.value_or(1)}}, 13);
 }
 
 std::string NodeWriter::dequantized(std::size_t first, std::optional<std::int64_t> axis) {

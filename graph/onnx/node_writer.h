@@ -70,6 +70,8 @@ class NodeWriter {
  private:
   std::string base() const { return node_.name.empty() ? node_.outputs[0] : node_.name; }
   std::string single(const std::string& name);
+  /// Returns the constant with as many elements as `other` has, where one is one number and one a list.
+  std::string as_long_as(const std::string& name, const std::string& other);
   void put(const std::string& output, const std::string& op, std::vector<std::string> inputs,
            Attributes attributes, std::int64_t version);
 

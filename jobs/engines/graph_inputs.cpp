@@ -90,13 +90,16 @@ Tensor drawn_input(const Graph& graph, const std::string& name, const std::vecto
   return Tensor::floats(shape, numbers);
 }
 
+Graph for_registers(Graph graph) {
+  graph = graph::expand_functions(std::move(graph), runtime::Engine());
+  return graph::resolve_shapes(graph::lift_quantized(std::move(graph)));
+}
+
 Graph for_runtime(Graph graph) {
   const runtime::Engine runtime;
   const auto is_unknown = [&](const graph::Node& node) { return !runtime.knows(node); };
   graph = graph::dequantize_operators(std::move(graph), is_unknown);
-  graph = graph::channels_first_operators(std::move(graph), is_unknown);
-  graph = graph::expand_functions(std::move(graph), runtime);
-  return graph::resolve_shapes(graph::lift_quantized(std::move(graph)));
+  return for_registers(graph::channels_first_operators(std::move(graph), is_unknown));
 }
 
 Graph for_libtorch(Graph graph) { return graph::infer_shapes(graph::fold_quantized(std::move(graph))); }

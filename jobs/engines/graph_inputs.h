@@ -24,6 +24,10 @@ graph::Tensor drawn_input(const graph::Graph& graph, const std::string& name,
 /// constants as codes.
 graph::Graph for_runtime(graph::Graph graph);
 
+/// The same where products are computed in registers of some width (analysis/accumulator): they stay the
+/// nodes that they are.
+graph::Graph for_registers(graph::Graph graph);
+
 /// Returns the graph with quantized constants decoded to their values, as LibTorch takes it.
 graph::Graph for_libtorch(graph::Graph graph);
 

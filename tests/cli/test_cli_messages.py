@@ -39,27 +39,6 @@ def test_json_lists_what_was_left_out(crumb, tmp_path):
     assert "left out 'epoch'" in done.stderr
 
 
-def test_dense_modules_are_said_not_to_run(crumb, minilm, tmp_path):
-    folder = tmp_path / "dense"
-    folder.mkdir()
-    for path in minilm.iterdir():
-        if path.name != "modules.json":
-            (folder / path.name).symlink_to(path)
-    modules = json.loads((minilm / "modules.json").read_text())
-    modules.insert(2, {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "2_Dense").mkdir()
-    (folder / "2_Dense" / "config.json").write_text(json.dumps({"in_features": 384, "out_features": 8, "bias": True}))
-    dense = {"linear.weight": normal(8, 384), "linear.bias": normal(8)}
-    write_safetensors(folder / "2_Dense" / "model.safetensors", dense)
-    done = crumb("quantize", folder, "-o", tmp_path / "o.crumb", "--weights", "int8")
-    assert "Dense module in '2_Dense'" in done.stderr and "crumb embed" in done.stderr
-    (tmp_path / "t.txt").write_text("a line\n")
-    for model in (folder, tmp_path / "o.crumb"):
-        said = crumb("embed", model, "--text", tmp_path / "t.txt", "-o", tmp_path / "o.npy", status=1).stderr
-        assert "Dense module 2_Dense/" in said and "not supported yet" in said
-
-
 # --- Names on a terminal ----------------------------------------------------------------------------------------------
 
 

@@ -145,6 +145,9 @@ def held(rng, network, imports, claim):
     return ran
 
 
+READ_AS_OTHERS = {("", "Scan"), ("", "Loop"), ("", "If")}  # the nodes of their bodies are in their place
+
+
 def test_what_has_no_row_is_unknown_and_what_has_one_holds(crumb, repo, tmp_path):
     rows, rng = table(repo), np.random.default_rng(0)
     missing, known, ran, unknown, refused = None, set(), set(), set(), set()
@@ -157,7 +160,7 @@ def test_what_has_no_row_is_unknown_and_what_has_one_holds(crumb, repo, tmp_path
                 if claim is None or claim["input"] is None:
                     unknown.add(op)
                     continue
-                assert network.output < rows.get(op, 0), f"{network} has no row, and {claim} is claimed"
+                assert op in READ_AS_OTHERS or network.output < rows.get(op, 0), f"{network} has no row, and {claim} is claimed"
                 known.add(op)
                 if "input_step" in claim and held(rng, network, imports, claim):
                     ran.add(op)
