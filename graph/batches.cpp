@@ -65,7 +65,7 @@ struct Rows {
 Tensor stacked(const std::vector<Tensor>& parts, const BatchPlan& plan, std::int64_t axis) {
   const Tensor& first = parts.front();
   const auto at = static_cast<std::size_t>(axis);
-  if (plan.whole() || first.rank() <= at || first.shape()[at] != plan.piece) return parts.back();
+  if (plan.whole() || first.rank() <= axis || first.shape()[at] != plan.piece) return parts.back();
   std::vector<std::int64_t> shape = first.shape();
   shape[at] = plan.total;
   const Rows rows(first, axis);
@@ -88,7 +88,7 @@ void check_output(const std::string& name, const Tensor& made, const BatchPlan& 
   if (plan.axes.empty() || plan.whole()) return;
   const std::int64_t axis = batch_axis_of(plan.axes, name);
   const auto at = static_cast<std::size_t>(axis);
-  const bool fits = made.rank() > at && made.shape()[at] == plan.piece;
+  const bool fits = made.rank() > axis && made.shape()[at] == plan.piece;
   const bool is_guess = !plan.axes.contains(name) && std::ranges::count(made.shape(), plan.piece) > 1;
   if (fits && !is_guess) return;
   throw Error(
@@ -143,7 +143,7 @@ BatchPlan plan_batch(const Graph& graph, const std::vector<Tensor>& inputs, std:
     if (!value->shape) continue;
     const auto axis = static_cast<std::size_t>(batch_axis_of(axes, name));
     if (!rest_agrees(*value->shape, inputs[i].shape(), axis)) refuse(graph, name, inputs[i], "");
-    if (inputs[i].rank() <= axis) continue;
+    if (inputs[i].shape().size() <= axis) continue;
     totals.insert(inputs[i].shape()[axis]);
     const Dim& expected = (*value->shape)[axis];
     if (!batch && expected.known() && expected.size != inputs[i].shape()[axis])

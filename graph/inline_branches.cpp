@@ -7,6 +7,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "graph/choose.h"
 
 namespace crumb::graph {
@@ -82,7 +83,7 @@ void close_body(Node& node) {
   try {
     opaque->body = std::make_shared<const Graph>(sorted(std::move(body)));
   } catch (const Error& error) {
-    throw Error(text_of(node) + ": " + error.what());
+    throw within(text_of(node), error);
   }
 }
 

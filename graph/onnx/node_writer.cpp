@@ -50,7 +50,7 @@ std::string NodeWriter::as_long_as(const std::string& name, const std::string& o
                *list = other.empty() ? nullptr : graph_.constant(other);
   if (!held || !list || held->size() != 1 || list->size() == 1) return name;
   std::vector<std::byte> bytes;
-  for (std::size_t i = 0; i < list->size(); ++i)
+  for (std::int64_t i = 0; i < list->size(); ++i)
     bytes.insert(bytes.end(), held->bytes().begin(), held->bytes().end());
   return add_constant(graph_, name, Tensor(held->type(), list->shape(), std::move(bytes)));
 }

@@ -47,6 +47,7 @@ OF_ONE_FORM = {
     "analysis/accumulator/run_in_registers.cpp": 1,
     "analysis/products.cpp": 7,
     "graph/adapters.cpp": 1,
+    "graph/onnx/channels_last_operators.cpp": 2,
     "graph/packed/write.cpp": 1,
     "graph/passes/channels_last.cpp": 1,
     "graph/passes/gemm.cpp": 2,

@@ -269,7 +269,7 @@ def test_a_cache_has_at_most_so_many_places(library):
 def test_the_library_is_small_and_shows_its_own_names_alone(library, tmp_path):
     stripped = tmp_path / "libcrumb.so"
     say("strip", "-o", stripped, library)
-    assert stripped.stat().st_size < 4_000_000  # 2.4 MB run graphs, .5 MB of it products with codes; tokenizers and chat templates are the rest
+    assert stripped.stat().st_size < 4_200_000  # 2.4 MB run graphs, .5 MB of it products with codes; tokenizers and chat templates are the rest
     shown = [line.split()[-1] for line in say("nm", "-D", "--defined-only", library).splitlines()]
     assert "crumb_run" in shown and all(name.startswith("crumb_") for name in shown)
     needed = [line.split()[-1] for line in say("readelf", "-d", library).splitlines() if "NEEDED" in line]
