@@ -1,6 +1,7 @@
 #include "base/files/process_memory.h"
 
 #include <link.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -66,6 +67,7 @@ uint64_t image_bytes() {
 }  // namespace
 
 uint64_t baseline_bytes() {
+  malloc_trim(0);  // what earlier work freed is no memory that the process needs
   const uint64_t anonymous = status_bytes("RssAnon:");
   return anonymous > 0 ? anonymous + image_bytes() : 0;
 }
