@@ -103,11 +103,11 @@ class ModernBertBuilder {
                          {{"num_heads", as_int(config_.num_heads)}});
     };
     const std::string q = turned(parts[0]), k = turned(parts[1]), out = name + "context";
-    const auto depth = static_cast<double>(width / config_.num_heads);
+    const std::size_t depth = width / config_.num_heads;
     build_.node_of_outputs("Attention", name + "attention", {q, k, parts[2], kind.seen}, {out},
                            {{"q_num_heads", as_int(config_.num_heads)},
                             {"kv_num_heads", as_int(config_.num_heads)},
-                            {"scale", static_cast<float>(1 / std::sqrt(depth))}});
+                            {"scale", static_cast<float>(1 / std::sqrt(static_cast<double>(depth)))}});
     return build_.linear(name + "Wo", out, width, width, config_.attention_bias);
   }
 

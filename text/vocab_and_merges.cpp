@@ -166,7 +166,7 @@ Result<std::vector<std::pair<std::string, std::string>>> parse_merges(std::strin
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
       return Failure{"line " + std::to_string(number) + ": expected two tokens parted by a space, found " +
-                     quote_text(std::string(line.substr(0, 100)))};
+                     quote_text(line.substr(0, 100))};
     merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
   return merges;

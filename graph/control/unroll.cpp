@@ -347,7 +347,7 @@ bool is_loop(const Node& node) { return (node.is("Loop") || node.is("Scan")) && 
 
 bool unroll(Graph& graph, std::size_t index, const ConstantValues& constants) {
   Node node = graph.nodes[index];
-  while (!is_free(graph, node.name + "/")) node.name += "_";
+  while (!is_free(graph, node.name + "/")) node.name += '_';
   Unrolled unrolled(graph, node);
   if (!unrolled.run(constants)) return false;
   unrolled.put_into(graph, index);
