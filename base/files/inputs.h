@@ -50,7 +50,8 @@ void note_input_folder(const std::filesystem::path& folder);
 void note_made(int fd);
 
 /// Throws usage Error where the file that is to be created, replaced or removed is an input, or lies in an
-/// input folder and is neither .crumb nor .gguf. `output` is the path that a person named, where it differs ("is first written with").
+/// input folder and is neither .crumb nor .gguf. `output` is the path that a person named, where it differs
+/// ("is first written with").
 void refuse_input(const std::filesystem::path& path, const std::filesystem::path& output = {});
 
 /// The same for a folder that is to be replaced or removed with its contents; also where it holds an input.

@@ -18,10 +18,10 @@ struct DecoderPart {
 };
 
 /// Finds the decoder that `config` (config.json) describes, one that DecoderConfig knows: its tensors get the
-/// names of transformers' ...ForCausalLM (formats/checkpoint/decoder_names.h), other tensors keep theirs. Of a
-/// model that reads images, too (formats/checkpoint/text_config.h), those of the other networks are left out,
-/// and listed by the network that they belong to. Nothing where there is no such decoder. A Failure where two
-/// tensors would get one name.
+/// names of transformers' ...ForCausalLM (formats/checkpoint/decoder_names.h), other tensors keep theirs. Of
+/// a model that reads images, too (formats/checkpoint/text_config.h), those of the other networks are left
+/// out, and listed by the network that they belong to. Nothing where there is no such decoder. A Failure
+/// where two tensors would get one name.
 Result<std::optional<DecoderPart>> find_decoder(const nlohmann::json& config,
                                                 const std::vector<TensorEntry>& tensors);
 

@@ -30,7 +30,8 @@ struct GgufModel {
 /// file is one part of several, or it is an adapter (formats/adapters/gguf_adapter.h).
 Result<GgufModel> read_gguf_model(std::span<const std::byte> file);
 
-/// The same of all files of a model (find_gguf_parts). `own`: the part whose tensors have no StoredTensor::file.
+/// The same of all files of a model (find_gguf_parts). `own`: the part whose tensors have no
+/// StoredTensor::file.
 Result<GgufModel> read_gguf_model(std::span<const GgufPart> parts, const std::string& own);
 
 }  // namespace crumb

@@ -1,8 +1,8 @@
 // A model in several GGUF files, as llama-gguf-split writes it.
 //
-// Each file says split.no (its number, from 0 on), split.count and split.tensors.count (of the whole model), and
-// is called NAME-00001-of-0000N.gguf, NAME-00002-of-0000N.gguf and so on. The first has the other metadata;
-// tensors lie in any of them.
+// Each file says split.no (its number, from 0 on), split.count and split.tensors.count (of the whole model),
+// and is called NAME-00001-of-0000N.gguf, NAME-00002-of-0000N.gguf and so on. The first has the other
+// metadata; tensors lie in any of them.
 #pragma once
 
 #include <functional>

@@ -23,9 +23,9 @@ std::vector<graph::TorchScriptArgument> torchscript_arguments(const std::filesys
 
 /// `example`: a tensor for each argument that is_input() and has no constant. `constants`: other arguments,
 /// by name, as text. The file holds no shapes: they are those of the example, except for the batch
-/// (capture.h). Where the archive runs for the example's batch only, so does its graph. Throws Error where the file is no
-/// TorchScript archive, where values of tensors decide what runs, and as capture() does; usage Error where a
-/// constant is none of its argument's type.
+/// (capture.h). Where the archive runs for the example's batch only, so does its graph. Throws Error where
+/// the file is no TorchScript archive, where values of tensors decide what runs, and as capture() does; usage
+/// Error where a constant is none of its argument's type.
 graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& example,
                               const std::map<std::string, std::string>& constants = {},
                               const CaptureOptions& options = {});

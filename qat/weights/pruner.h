@@ -1,8 +1,9 @@
 // Prunes while a network trains ("Ps and Qs", arXiv:2102.11289): masks of weights, and the schedule by which
 // they grow.
 //
-// Weights that are zero when they are added stay zero. Masks are buffers, so that they are saved, loaded and moved with the quantizers. Where a mask is false the
-// weight counts as zero and gets no gradient; its parameter keeps its value.
+// Weights that are zero when they are added stay zero. Masks are buffers, so that they are saved, loaded and
+// moved with the quantizers. Where a mask is false the weight counts as zero and gets no gradient; its
+// parameter keeps its value.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -1,6 +1,6 @@
-// A tokenizer.json, a tokenizer_config.json and a text, parted by the byte 1E, or in place of an empty tokenizer.json, behind
-// it, a vocab.json and a merges.txt: only crumb::Error is thrown, ids are what the files can yield, and a stream of ids gives
-// their text, in whole characters.
+// A tokenizer.json, a tokenizer_config.json and a text, parted by the byte 1E, or in place of an empty
+// tokenizer.json, behind it, a vocab.json and a merges.txt: only crumb::Error is thrown, ids are what the
+// files can yield, and a stream of ids gives their text, in whole characters.
 #include <algorithm>
 
 #include "tests/fuzz/fuzz.h"

@@ -33,10 +33,10 @@ struct DequantizedModel {
       what;  ///< for people: "compressed-tensors (pack-quantized) computes of 14 quantized matrices, in BF16"
 };
 
-/// `config` is quantization_config of config.json, or what quantize_config.json or hf_quant_config.json say; `files` are those that the
-/// tensors' `input` counts. A Failure names what is not supported (method, format, version, number of bits,
-/// ...), or a tensor that is missing, has another type or shape than the others need, or can be read in two
-/// ways.
+/// `config` is quantization_config of config.json, or what quantize_config.json or hf_quant_config.json say;
+/// `files` are those that the tensors' `input` counts. A Failure names what is not supported (method, format,
+/// version, number of bits, ...), or a tensor that is missing, has another type or shape than the others
+/// need, or can be read in two ways.
 Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
                                            const std::vector<TensorEntry>& tensors,
                                            const std::vector<InputFile>& files);

@@ -1,4 +1,5 @@
-// GPTQ, AWQ and AutoRound folders: bits, groups and outputs follow from the shapes; the configuration says which layout.
+// GPTQ, AWQ and AutoRound folders: bits, groups and outputs follow from the shapes; the configuration says
+// which layout.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
