@@ -1,13 +1,11 @@
 #include "export/qcdq/moved_codes.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "export/qcdq/qcdq_reader.h"
 #include "graph/edit.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::exporting {
 namespace {
@@ -17,13 +15,10 @@ using graph::Links;
 using graph::Node;
 using graph::Tensor;
 
-/// Whether input 0 has the elements of the only output, each in its place or left out, or the largest ones.
+/// Whether the only output is elements of input 0.
 bool moves_codes(const Node& node) {
-  constexpr std::array<std::string_view, 12> kMoves = {"DepthToSpace",  "Expand",  "Flatten",   "Gather",
-                                                       "GlobalMaxPool", "MaxPool", "Reshape",   "Slice",
-                                                       "Squeeze",       "Tile",    "Transpose", "Unsqueeze"};
-  const bool is_one = node.domain == graph::kOnnxDomain && node.outputs.size() == 1 && node.has_input(0);
-  return is_one && (std::ranges::find(kMoves, node.op) != kMoves.end() || node.op == "SpaceToDepth");
+  return node.domain == graph::kOnnxDomain && node.outputs.size() == 1 && node.has_input(0) &&
+         graph::is_any(node, graph::trait::kMoves | graph::trait::kPicks);
 }
 
 bool has_one_scale(const Graph& graph, const Node& dequantize) {

@@ -7,7 +7,6 @@
 #include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
-#include "base/text/number.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/decoder_part.h"
 #include "formats/checkpoint/detect.h"
@@ -53,19 +52,6 @@ bool is_shard_name(const std::string& name) {
 std::string text_of_json(const json& value) {
   return value.is_string() ? value.get<std::string>()
                            : value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-/// Whether files are called as those of one GGUF model, some of which may be missing: its reader says so.
-bool are_parts_of_one(const std::vector<std::string>& names) {
-  const std::size_t of = names.front().rfind("-of-");
-  if (of == std::string::npos || lower_extension(names.front()) != ".gguf") return false;
-  const auto count = parse_number<std::uint64_t>(
-      std::string_view(names.front())
-          .substr(of + 4, names.front().size() - of - 4 - std::string_view(".gguf").size()));
-  return count && std::ranges::all_of(names, [&](const std::string& name) {
-           return gguf_part_name(name, 1, *count) &&
-                  gguf_part_name(name, 1, *count) == gguf_part_name(names.front(), 1, *count);
-         });
 }
 
 std::string list_text(const std::vector<std::string>& names) {
@@ -179,7 +165,7 @@ class CheckpointOpener {
     }
     if (safetensors.empty() && others.size() == 1 && !is_shard_name(others.front()))
       return folder / others.front();
-    if (safetensors.empty() && !others.empty() && are_parts_of_one(others)) return folder / others.front();
+    if (safetensors.empty() && !others.empty() && are_gguf_parts(others)) return folder / others.front();
     const std::vector<std::string>& several = safetensors.empty() ? others : safetensors;
     const std::string subject = "the folder " + quote_text(folder.native());
     if (several.empty())

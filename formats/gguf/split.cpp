@@ -44,6 +44,20 @@ std::optional<std::string> gguf_part_name(const std::string& name, std::uint64_t
   return *stem + digits(number) + std::string(kBetween) + digits(count) + std::string(kEnd);
 }
 
+bool are_gguf_parts(std::span<const std::string> names) {
+  const std::string& any = names.front();
+  const std::size_t of = any.rfind(kBetween);
+  if (of == std::string::npos || !any.ends_with(kEnd)) return false;
+  const std::size_t begin = of + kBetween.size();
+  const auto count = parse_number<std::uint64_t>(
+      std::string_view(any).substr(begin, any.size() - std::min(any.size(), begin + kEnd.size())));
+  if (!count) return false;
+  const std::optional<std::string> first = gguf_part_name(any, 1, *count);
+  return first && std::ranges::all_of(names, [&](const std::string& name) {
+           return gguf_part_name(name, 1, *count) == first;
+         });
+}
+
 Result<std::vector<GgufPart>> find_gguf_parts(
     const GgufPart& file, const std::function<Result<std::span<const std::byte>>(const std::string&)>& open) {
   const Result<GgufHeader> header = parse_gguf(file.bytes);

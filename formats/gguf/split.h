@@ -25,6 +25,9 @@ struct GgufPart {
 /// not called so, or says another number of files than `count`.
 std::optional<std::string> gguf_part_name(const std::string& name, std::uint64_t number, std::uint64_t count);
 
+/// Whether files are called as parts of one model, some of which may be missing. Precondition: there are any.
+bool are_gguf_parts(std::span<const std::string> names);
+
 /// The parts of the model that a file belongs to, in their order: itself, where it is a model in one file.
 /// `open` gives the bytes of another file of its folder, which live as long as the result is used. A Failure
 /// names the file that is missing, or says what contradicts.
