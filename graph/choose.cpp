@@ -13,13 +13,6 @@ bool is_choose(const Node& node) {
 
 bool has_choose(const Graph& graph) { return std::ranges::any_of(graph.nodes, is_choose); }
 
-std::string why_not_unrolled(const Node& node) {
-  if (!node.is("Loop") && !node.is("Scan")) return "";
-  return ", which constants and known shapes do not unroll: how often it runs is computed, or its copies "
-         "would be "
-         "too many";
-}
-
 std::size_t Sides::depth_of(std::size_t side) const {
   std::size_t depth = 0;
   for (; side != kOutside; side = sides_[side].around) ++depth;

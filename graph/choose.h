@@ -25,10 +25,6 @@ inline constexpr std::string_view kChoose = "Choose";
 bool is_choose(const Node& node);
 bool has_choose(const Graph& graph);
 
-/// What an engine says behind the name of a node that it does not execute: why a Loop or Scan stayed one
-/// (control/decide.h); empty for other nodes.
-std::string why_not_unrolled(const Node& node);
-
 /// Whether input `i` of a Choose belongs to the side that is taken where the condition is true. Precondition:
 /// i > 0.
 inline bool is_then(const Node& choose, std::size_t i) { return i <= choose.outputs.size(); }

@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/within.h"
 #include "graph/choose.h"
+#include "graph/fresh_names.h"
 
 namespace crumb::graph {
 namespace {
@@ -45,23 +46,6 @@ std::set<std::string> taken_from_outside(const Graph& graph) {
   std::ranges::for_each(graph.outputs, see);
   return taken;
 }
-
-/// Names that nothing has yet.
-class FreshNames {
- public:
-  void take(const std::string& name) { taken_.insert(name); }
-
-  /// The name itself where it is free, else with a number; it is taken then.
-  std::string unlike(const std::string& wish) {
-    std::string name = wish;
-    for (int& i = next_[wish]; !taken_.insert(name).second;) name = wish + "_" + std::to_string(++i);
-    return name;
-  }
-
- private:
-  Names taken_;
-  std::unordered_map<std::string, int> next_;
-};
 
 /// Gives the body of a Loop or Scan an input for each value that it takes from outside.
 void close_body(Node& node) {

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
+#include "graph/loop_parts.h"
 #include "graph/onnx/expand_functions.h"
 #include "libtorch/capture/torchscript.h"
 #include "libtorch/device.h"
@@ -59,7 +60,10 @@ class TorchEngine final : public graph::Engine, public analysis::RegisterEngine,
   }
 
   bool knows(const graph::Node& node) const override {
-    return find_operator(node.op, node.domain) != nullptr;
+    const auto has_kernel = [](const graph::Node& one) {
+      return find_operator(one.op, one.domain) != nullptr;
+    };
+    return graph::unknown_nodes(node, has_kernel).empty();
   }
 
   void use(const std::string& device, int threads) override {

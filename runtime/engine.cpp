@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "graph/loop_parts.h"
 #include "runtime/model.h"
 
 namespace crumb::runtime {
@@ -64,6 +65,9 @@ std::unique_ptr<graph::Executable> Engine::prepare_in_floats(graph::Graph graph,
   return std::make_unique<RuntimeExecutable>(std::move(graph), instead, threads_);
 }
 
-bool Engine::knows(const graph::Node& node) const { return find_operator(node.op, node.domain) != nullptr; }
+bool Engine::knows(const graph::Node& node) const {
+  const auto has_kernel = [](const graph::Node& one) { return find_operator(one.op, one.domain) != nullptr; };
+  return graph::unknown_nodes(node, has_kernel).empty();
+}
 
 }  // namespace crumb::runtime

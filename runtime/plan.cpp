@@ -122,7 +122,7 @@ class Plan::Builder {
     substituted_ += step.has_substitute ? 1 : 0;
     const OperatorRow* row = step.has_substitute ? nullptr : find_operator(node.op, node.domain);
     const bool all_constant = take_inputs(row, step, facts);
-    std::string why = graph::text_of(node) + graph::why_not_unrolled(node);
+    std::string why = graph::text_of(node);
     try {
       if (step.has_substitute) {
         step.kernel = substitute->second;
@@ -138,8 +138,9 @@ class Plan::Builder {
       refused_ += (refused_.empty() ? "" : "; ") + why;
       return;
     }
-    // What constants alone decide is a constant too; random numbers have no kernels.
-    const bool may_fold = all_constant && !step.has_substitute && refused_.empty();
+    // What constants alone decide is a constant too, but for loops, which may take long; random numbers have
+    // no kernels.
+    const bool may_fold = all_constant && !step.has_substitute && refused_.empty() && !graph::is_opaque(node);
     if (!may_fold || !plan_.fold(node, step)) plan_.steps_.push_back(std::move(step));
   }
 

@@ -9,6 +9,7 @@
 #include "graph/control/unroll.h"
 #include "graph/edit.h"
 #include "graph/facts/bind_shapes.h"
+#include "graph/loop_parts.h"
 
 namespace crumb::graph {
 namespace {

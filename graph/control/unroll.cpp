@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/control/names.h"
+#include "graph/loop_parts.h"
 #include "graph/onnx/infer_shapes.h"
 
 namespace crumb::graph {
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::int64_t kMostAsked = 256;  // trips whose condition is computed: each asks for what came before
 constexpr std::int64_t kAxesAreInputs = 13;  // from this operator set on, of Unsqueeze
-
-const Opaque* body_of(const Node& node) {
-  const auto found = node.attributes.find("body");
-  const auto* opaque = found == node.attributes.end() ? nullptr : std::get_if<Opaque>(&found->second);
-  return opaque && opaque->body ? opaque : nullptr;
-}
 
 Tensor truth() { return {ElementType::kBool, {}, {std::byte{1}}}; }
 
@@ -30,8 +25,8 @@ class Unrolled {
   Unrolled(const Graph& graph, const Node& node)
       : graph_(graph),
         node_(node),
-        opaque_(*body_of(node)),
-        body_(*opaque_.body),
+        parts_(loop_parts(node)),
+        body_(*parts_.body),
         node_names_(names_of(body_)) {}
 
   bool run(const ConstantValues& constants) {
@@ -75,7 +70,7 @@ class Unrolled {
   /// What is the same in all trips: constants, and what the body takes from outside.
   Names shared() {
     Names names;
-    for (std::size_t i = opaque_.own_inputs; i < body_.inputs.size(); ++i)
+    for (std::size_t i = parts_.own; i < body_.inputs.size(); ++i)
       names.emplace(body_.inputs[i], node_.inputs[i]);
     for (const auto& [name, tensor] : body_.initializers) names.emplace(name, constant(inner(name), tensor));
     for (const Node& node : body_.nodes)
@@ -186,11 +181,7 @@ class Unrolled {
   }
 
   bool run_loop(const ConstantValues& constants) {
-    const std::size_t own = opaque_.own_inputs;
-    if (own < 2 || body_.outputs.size() < own - 1 || node_.outputs.size() + 1 > body_.outputs.size() ||
-        node_.inputs.size() < own)
-      return false;
-    const std::size_t states = own - 2;
+    const std::size_t states = parts_.states;
     std::optional<std::int64_t> most;
     if (node_.has_input(0)) {
       const auto known = constants.number(node_.inputs[0]);
@@ -208,8 +199,8 @@ class Unrolled {
     if (is_counted && (!most || (*goes_on && !has_room(*most)))) return false;
     const Names same = shared();
     std::vector<std::string> state(node_.inputs.begin() + 2,
-                                   node_.inputs.begin() + static_cast<std::ptrdiff_t>(own));
-    std::vector<std::vector<std::string>> scans(body_.outputs.size() - 1 - states);
+                                   node_.inputs.begin() + static_cast<std::ptrdiff_t>(2 + states));
+    std::vector<std::vector<std::string>> scans(parts_.rows);
     for (std::int64_t trip = 0; *goes_on && (!most || trip < *most); ++trip) {
       if (!has_room()) return false;
       Names names = same;
@@ -239,30 +230,15 @@ class Unrolled {
     return true;
   }
 
-  std::optional<std::vector<std::int64_t>> listed(const char* name, std::size_t count) const {
-    auto numbers = node_.ints_or(name, std::vector<std::int64_t>(count, 0));
-    return numbers.size() == count ? std::optional(std::move(numbers)) : std::nullopt;
-  }
-
   bool run_scan() {
-    const std::int64_t counted = node_.int_or("num_scan_inputs", 0);
-    const std::size_t own = opaque_.own_inputs;
-    if (counted < 1 || own < static_cast<std::size_t>(counted) || node_.inputs.size() < own) return false;
-    const auto sequences = static_cast<std::size_t>(counted);
-    const std::size_t states = own - sequences;
-    if (body_.outputs.size() < states || node_.outputs.size() > body_.outputs.size()) return false;
-    const std::size_t rows = body_.outputs.size() - states;
-    const auto axes = listed("scan_input_axes", sequences),
-               backward = listed("scan_input_directions", sequences);
-    const auto out_axes = listed("scan_output_axes", rows),
-               out_backward = listed("scan_output_directions", rows);
-    if (!axes || !backward || !out_axes || !out_backward) return false;
+    const std::size_t states = parts_.states, sequences = parts_.sequences, rows = parts_.rows;
     std::optional<std::int64_t> trips;
     for (std::size_t i = 0; i < sequences; ++i) {
       const auto shape = graph_.shape_of(node_.inputs[states + i]);
       if (!shape) return false;
       const auto rank = static_cast<std::int64_t>(shape->size());
-      const std::int64_t axis = (*axes)[i] < 0 ? (*axes)[i] + rank : (*axes)[i];
+      const std::int64_t axis =
+          parts_.sequence_axes[i] < 0 ? parts_.sequence_axes[i] + rank : parts_.sequence_axes[i];
       if (axis < 0 || axis >= rank) return false;
       const Dim& dim = (*shape)[static_cast<std::size_t>(axis)];
       if (!dim.known() || (trips && *trips != dim.size)) return false;
@@ -278,11 +254,11 @@ class Unrolled {
       Names names = same;
       for (std::size_t i = 0; i < states; ++i) names[body_.inputs[i]] = state[i];
       for (std::size_t i = 0; i < sequences; ++i) {
-        const std::int64_t at = (*backward)[i] != 0 ? *trips - 1 - trip : trip;
+        const std::int64_t at = parts_.sequences_backward[i] != 0 ? *trips - 1 - trip : trip;
         const std::string& input = body_.inputs[states + i];
         const std::string index = constant(inner("row/" + std::to_string(at)), Tensor::scalar(at));
         const std::string row = inner(trip, input);
-        add_node(row, "Gather", {node_.inputs[states + i], index}, row, {{"axis", (*axes)[i]}});
+        add_node(row, "Gather", {node_.inputs[states + i], index}, row, {{"axis", parts_.sequence_axes[i]}});
         names[input] = row;
       }
       add_trip(trip, names);
@@ -296,8 +272,8 @@ class Unrolled {
         continue;
       }
       std::vector<std::string>& parts = made[i - states];
-      if ((*out_backward)[i - states] != 0) std::ranges::reverse(parts);
-      stack(parts, (*out_axes)[i - states], node_.outputs[i]);
+      if (parts_.rows_backward[i - states] != 0) std::ranges::reverse(parts);
+      stack(parts, parts_.row_axes[i - states], node_.outputs[i]);
     }
     return true;
   }
@@ -318,7 +294,7 @@ class Unrolled {
 
   const Graph& graph_;
   const Node& node_;
-  const Opaque& opaque_;
+  const LoopParts parts_;
   const Graph& body_;
   const std::vector<std::string> node_names_;
   std::vector<Node> nodes_;
@@ -342,8 +318,6 @@ bool is_free(const Graph& graph, const std::string& prefix) {
 }
 
 }  // namespace
-
-bool is_loop(const Node& node) { return (node.is("Loop") || node.is("Scan")) && body_of(node); }
 
 bool unroll(Graph& graph, std::size_t index, const ConstantValues& constants) {
   Node node = graph.nodes[index];

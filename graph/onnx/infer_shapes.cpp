@@ -48,6 +48,9 @@ void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
 /// Whether inference skips a node at which it fails, or reports it after all others.
 enum class NodeErrors : int { kLeftAlone = 0, kNamed = 1 };
 
+/// Whether inference follows the values of small constants, on which shapes may depend.
+enum class Propagates : bool { kTypes, kValues };
+
 /// Returns the input of ONNX's inference: large constants by type and shape only, without the file's claims
 /// about values between.
 onnx::ModelProto question_of(const Graph& graph) {
@@ -174,12 +177,13 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
 
 /// Returns ONNX's complaint; empty where inference succeeded. ONNX throws exceptions derived from
 /// std::exception.
-std::string infer(onnx::ModelProto& model, NodeErrors errors) {
+std::string infer(onnx::ModelProto& model, NodeErrors errors, Propagates values = Propagates::kValues) {
   static const BoundedSchemas schemas;
   try {
     onnx::shape_inference::InferShapes(
         model, &schemas,
-        onnx::ShapeInferenceOptions(/*check_type_val=*/false, static_cast<int>(errors), /*data_prop=*/true));
+        onnx::ShapeInferenceOptions(/*check_type_val=*/false, static_cast<int>(errors),
+                                    /*data_prop=*/values == Propagates::kValues));
   } catch (const std::exception& error) {
     return *error.what() ? error.what() : "shape inference failed";
   }
@@ -197,8 +201,10 @@ Graph infer_shapes(Graph graph) {
 }
 
 std::string shape_faults(const Graph& graph) {
-  onnx::ModelProto model = question_of(graph);
-  return infer(model, NodeErrors::kNamed);
+  onnx::ModelProto model = question_of(graph), again = model;
+  const std::string said = infer(model, NodeErrors::kNamed);
+  // ONNX's arithmetic on values forgets axes that Unsqueeze adds, and then finds faults where none are.
+  return said.empty() ? said : infer(again, NodeErrors::kNamed, Propagates::kTypes);
 }
 
 }  // namespace crumb::graph

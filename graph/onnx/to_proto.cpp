@@ -4,6 +4,8 @@
 
 #include "base/files/text.h"
 #include "graph/certificate.h"
+#include "graph/loop_parts.h"
+#include "graph/onnx/loop_bodies.h"
 
 namespace crumb::graph {
 namespace {
@@ -31,8 +33,11 @@ void set_type(const Value& value, onnx::ValueInfoProto& proto) {
 
 void add_graph(const Graph& graph, onnx::GraphProto& proto);
 
-/// Whether the attribute is the branch of an If, which takes no inputs.
-bool is_branch(const Node& node, const Opaque& opaque) { return node.is("If") && opaque.body; }
+/// Whether the attribute is a graph that is written: the branch of an If, or the body of a Loop or Scan that
+/// takes its own inputs alone (loop_bodies.h).
+bool is_written(const Node& node, const Opaque& opaque) {
+  return opaque.body && (node.is("If") || (is_loop(node) && opaque.body->inputs.size() == opaque.own_inputs));
+}
 
 struct SetAttribute {
   onnx::AttributeProto& proto;
@@ -81,8 +86,8 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
   for (const std::string& output : node.outputs) proto.add_output(output);
   for (const auto& [name, attribute] : node.attributes) {
     const auto* opaque = std::get_if<Opaque>(&attribute);
-    if (opaque && !is_branch(node, *opaque)) {
-      if (options.keep_opaque) continue;
+    if (opaque && options.keep_opaque && !node.is("If")) continue;
+    if (opaque && !is_written(node, *opaque)) {
       throw Error(text_of(node) + " cannot be written: attribute " + quote_text(name) + " is " +
                   opaque->what);
     }
@@ -92,9 +97,15 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
   }
 }
 
-/// A branch: nodes and what is known of their values.
+/// A branch or body: nodes, constants and what is known of their values.
 void add_graph(const Graph& graph, onnx::GraphProto& proto) {
-  proto.set_name(graph.name);
+  proto.set_name(graph.name.empty() ? "body" : graph.name);
+  for (const std::string& input : graph.inputs) {
+    onnx::ValueInfoProto& info = *proto.add_input();
+    info.set_name(input);
+    if (const Value* value = graph.find(input)) set_type(*value, info);
+  }
+  for (const auto& [name, tensor] : graph.initializers) *proto.add_initializer() = to_proto(name, tensor);
   for (const std::string& output : graph.outputs) {
     onnx::ValueInfoProto& info = *proto.add_output();
     info.set_name(output);
@@ -102,7 +113,11 @@ void add_graph(const Graph& graph, onnx::GraphProto& proto) {
   }
   for (const Node& node : graph.nodes) add_node(node, {}, proto);
   for (const auto& [name, value] : graph.values) {
-    if (value.type == ElementType::kUnknown || std::ranges::find(graph.outputs, name) != graph.outputs.end())
+    const auto is_any_of = [&](const std::vector<std::string>& names) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    if (value.type == ElementType::kUnknown || is_any_of(graph.outputs) || is_any_of(graph.inputs) ||
+        graph.initializers.contains(name))
       continue;
     onnx::ValueInfoProto& info = *proto.add_value_info();
     info.set_name(name);
@@ -216,7 +231,9 @@ void add_values(const Graph& graph, onnx::GraphProto& proto) {
 
 }  // namespace
 
-onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
+namespace {
+
+onnx::ModelProto model_of(const Graph& graph, const ToProtoOptions& options) {
   onnx::ModelProto model;
   add_head(graph, model);
   onnx::GraphProto& proto = *model.mutable_graph();
@@ -227,6 +244,13 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
   for (const Node& node : graph.nodes) add_node(node, options, proto);
   add_values(graph, proto);
   return model;
+}
+
+}  // namespace
+
+onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
+  const bool opens = !options.keep_opaque && has_loops(graph);
+  return opens ? model_of(with_open_bodies(graph), options) : model_of(graph, options);
 }
 
 }  // namespace crumb::graph

@@ -10,8 +10,9 @@
 namespace crumb::graph {
 
 /// most_elements: larger initializers become inputs of the same type and shape, enough for inference without
-/// copying weights; -1: none. Branches of If nodes (if_nodes.h) are written. Throws Error where a
-/// node has another Opaque attribute, unless `keep_opaque`, which leaves the attribute out.
+/// copying weights; -1: none. Branches of If nodes (if_nodes.h) are written, and bodies of Loop and Scan
+/// (loop_bodies.h). Throws Error where a node has another Opaque attribute. `keep_opaque` leaves these and
+/// loops' bodies out.
 struct ToProtoOptions {
   std::int64_t most_elements = -1;
   bool keep_opaque = false;

@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "graph/buffers.h"
 #include "graph/choose.h"
+#include "graph/loop_parts.h"
 #include "graph/operator_traits.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "graph/symbol_sizes.h"
@@ -61,10 +62,10 @@ torch::nn::Module& child_of(torch::nn::Module& module, const std::string& name) 
 
 std::string unsupported_nodes(const Graph& graph) {
   std::string text;
-  for (const Node& node : graph.nodes) {
-    if (!find_operator(node.op, node.domain))
-      text += (text.empty() ? "" : ", ") + graph::text_of(node) + graph::why_not_unrolled(node);
-  }
+  const auto knows = [](const Node& node) { return find_operator(node.op, node.domain) != nullptr; };
+  for (const Node& node : graph.nodes)
+    for (const std::string& name : graph::unknown_nodes(node, knows))
+      text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 

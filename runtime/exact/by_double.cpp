@@ -112,6 +112,20 @@ float sin_of(float x) {
 
 float cos_of(float x) { return std::isfinite(x) ? static_cast<float>(turned_sine(std::fabs(x), 1)) : kNan; }
 
+Turn turn_of(std::uint64_t k, std::uint64_t n) {
+  constexpr double kQuarter = 0x1.921fb54442d18p+0;
+  const std::uint64_t quarters = (8 * k + n) / (2 * n);  // the nearest multiple of a right angle
+  const auto left = static_cast<std::int64_t>(4 * k) - static_cast<std::int64_t>(quarters * n);
+  const double r = static_cast<double>(left) / static_cast<double>(n) * kQuarter;
+  const double cosine = cos_near_zero(r), sine = sin_near_zero(r);
+  switch (quarters % 4) {
+    case 0: return {cosine, sine};
+    case 1: return {-sine, cosine};
+    case 2: return {-cosine, -sine};
+    default: return {sine, -cosine};
+  }
+}
+
 float pow_of(float x, float y) {
   if (y == 0 || x == 1) return 1;
   if (x != x || y != y) return kNan;

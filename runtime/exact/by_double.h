@@ -3,6 +3,8 @@
 // everywhere.
 #pragma once
 
+#include <cstdint>
+
 namespace crumb::runtime::exact {
 
 /// For any angle, however large; NaN for infinities.
@@ -11,5 +13,12 @@ float cos_of(float x);
 
 /// x to the power of y, with the special cases of C's pow.
 float pow_of(float x, float y);
+
+/// Cosine and sine of k / n of a whole turn, not rounded: their error is below 2^-52. Precondition: k < n,
+/// n < 2^60.
+struct Turn {
+  double cosine = 1, sine = 0;
+};
+Turn turn_of(std::uint64_t k, std::uint64_t n);
 
 }  // namespace crumb::runtime::exact

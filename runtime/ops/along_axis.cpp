@@ -1,4 +1,4 @@
-// What goes along one axis, element by element: running sums, and norms of 1.
+// What goes along one axis, element by element: running sums, norms of 1, sequences in reverse.
 #include <cmath>
 #include <type_traits>
 
@@ -89,12 +89,47 @@ Kernel lp_normalization(const NodeFacts& facts) {
   };
 }
 
+/// The first elements along the time axis, as many as each sequence of the batch has, in reverse.
+Kernel reverse_sequence(const NodeFacts& facts) {
+  const std::int64_t of_batch = facts.int_or("batch_axis", 1), of_time = facts.int_or("time_axis", 0);
+  return [=](Call& call) {
+    const Array x = call.in(0);
+    const auto batch = static_cast<std::size_t>(call.usual_axis(of_batch, x.rank())),
+               time = static_cast<std::size_t>(call.usual_axis(of_time, x.rank()));
+    if (batch == time) call.fail("batch_axis and time_axis are the same");
+    const Ints lengths = call.ints(1);
+    if (std::ssize(lengths) != x.shape()[batch])
+      call.fail("expected the lengths of " + std::to_string(x.shape()[batch]) + " sequences, found " +
+                std::to_string(lengths.size()));
+    for (const std::int64_t length : lengths)
+      if (length < 0 || length > x.shape()[time])
+        call.fail("a sequence of length " + std::to_string(length) + " in " + text_of(x));
+    Array& made = call.make(0, x.type(), x.shape());
+    const Ints steps = strides_of(x.shape());
+    Ints others = x.shape();
+    others[batch] = others[time] = std::min<std::int64_t>(1, static_cast<std::int64_t>(x.size()));
+    with_width(x, [&]<class T>() {
+      const T* const from = reinterpret_cast<const T*>(x.data());
+      T* const to = reinterpret_cast<T*>(made.writable_data());
+      for (std::int64_t b = 0; b < std::ssize(lengths); ++b) {
+        const std::int64_t length = lengths[static_cast<std::size_t>(b)];
+        for (std::int64_t t = 0; t < x.shape()[time]; ++t) {
+          const std::int64_t source = t < length ? length - 1 - t : t;
+          for_offsets(others, steps, b * steps[batch],
+                      [&](std::int64_t at) { to[at + t * steps[time]] = from[at + source * steps[time]]; });
+        }
+      }
+    });
+  };
+}
+
 }  // namespace
 
 std::span<const OperatorRow> along_axis_operators() {
   static constexpr OperatorRow kRows[] = {
       {"CumSum", cum_sum},
       {"LpNormalization", lp_normalization, Takes::kFloats},
+      {"ReverseSequence", reverse_sequence},
   };
   return kRows;
 }

@@ -18,8 +18,10 @@ std::span<const OperatorRow> convolution_operators();    ///< Conv
 std::span<const OperatorRow> pooling_operators();        ///< MaxPool, AveragePool and the global ones
 std::span<const OperatorRow> reduction_operators();      ///< Reduce*, ArgMax
 std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Instance, RMS
-std::span<const OperatorRow> along_axis_operators();     ///< CumSum, LpNormalization
+std::span<const OperatorRow> along_axis_operators();     ///< CumSum, LpNormalization, ReverseSequence
 std::span<const OperatorRow> einsum_operators();
+std::span<const OperatorRow> loop_operators();       ///< Loop, Scan
+std::span<const OperatorRow> signal_operators();     ///< DFT, STFT and windows
 std::span<const OperatorRow> attention_operators();  ///< Attention, RotaryEmbedding
 std::span<const OperatorRow> recurrent_operators();  ///< LSTM, GRU, RNN
 std::span<const OperatorRow> resize_operators();     ///< to the nearest element
@@ -34,7 +36,8 @@ inline constexpr Family kOperatorFamilies[] = {
     index_operators,       matrix_operators,        convolution_operators, pooling_operators,
     reduction_operators,   normalization_operators, recurrent_operators,   resize_operators,
     quantize_operators,    qonnx_operators,         integer_operators,     integer_convolution_operators,
-    attention_operators,   along_axis_operators,    einsum_operators,
+    attention_operators,   along_axis_operators,    einsum_operators,      loop_operators,
+    signal_operators,
 };
 
 }  // namespace crumb::runtime

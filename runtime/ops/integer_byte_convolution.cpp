@@ -206,7 +206,7 @@ void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::
 }
 
 /// Up to kCopied positions of a panel that are neighbours in an output row.
-struct Piece {
+struct Patch {
   std::size_t at = 0, from = 0;
   std::size_t row_left = 0;  ///< positions of the row from there on
 };
@@ -228,8 +228,8 @@ class Panels {
   void pack(std::size_t panel, std::size_t shift, std::size_t begin, std::size_t end,
             std::uint8_t* to) const {
     const std::size_t vectors = integer::vectors_of(positions_of(panel)), all = groups(g_);
-    Piece held[kPositions];
-    const std::span<const Piece> pieces(held, pieces_of(panel, held));
+    Patch held[kPositions];
+    const std::span<const Patch> pieces(held, pieces_of(panel, held));
     const bool in_one_row = pieces[0].row_left >= positions_of(panel);
     // Takes some groups at a time: what was just written in small pieces is slow to read in large ones.
     constexpr std::size_t kTogether = 8;
@@ -242,7 +242,7 @@ class Panels {
         const std::uint8_t* const from = image_ + shift + g_.terms[term < g_.terms.size() ? term : 0];
         rows[i] = in_one_row ? from + pieces[0].from : staged[i];
         if (in_one_row) continue;
-        for (const Piece& piece : pieces) std::memcpy(staged[i] + piece.at, from + piece.from, kCopied);
+        for (const Patch& piece : pieces) std::memcpy(staged[i] + piece.at, from + piece.from, kCopied);
       }
       for (std::size_t group = first; group < behind; ++group) {
         integer::interleave(rows + (group - first) * kGroup, vectors, to + group * kVectorBytes,
@@ -265,7 +265,7 @@ class Panels {
 
  private:
   /// Writes to `pieces`, which has room for one piece at each position; returns their number.
-  std::size_t pieces_of(std::size_t panel, Piece* pieces) const {
+  std::size_t pieces_of(std::size_t panel, Patch* pieces) const {
     std::size_t made = 0;
     const std::size_t first = panel * kPositions, count = positions_of(panel);
     for (std::size_t at = 0; at < count; ++made) {

@@ -11,6 +11,7 @@ std::span<const OperatorRow> elementwise_operators();  ///< arithmetic
 std::span<const OperatorRow> comparison_operators();   ///< comparison, logic, bits, Where
 std::span<const OperatorRow> activation_operators();   ///< Relu to Softmax and Hardmax
 std::span<const OperatorRow> constant_operators();     ///< Constant, Shape, Range
+std::span<const OperatorRow> loop_operators();         ///< Loop, Scan
 std::span<const OperatorRow> cast_operators();         ///< Cast, CastLike, BitCast
 std::span<const OperatorRow> random_operators();       ///< RandomNormal to Multinomial
 std::span<const OperatorRow> matrix_operators();       ///< MatMul, Gemm, Einsum, Det, cumulative sums
@@ -49,7 +50,7 @@ inline constexpr std::span<const OperatorRow> (*kOperatorFamilies[])() = {
     loss_operators,          sampling_operators,         region_operators,
     tree_operators,          support_vector_operators,   resize_operators,
     signal_operators,        quantize_operators,         qonnx_operators,
-    channels_last_operators, machine_learning_operators,
+    channels_last_operators, machine_learning_operators, loop_operators,
 };
 
 }  // namespace crumb::libtorch

@@ -69,8 +69,9 @@ Outputs dft(const Call& call) {
 }
 
 Outputs stft(const Call& call) {
-  expect_rank(call, 0, 3);
-  const at::Tensor x = signal_of(call, call.tensor(0));
+  const bool has_parts = call.tensor(0).dim() != 2;  // onnxruntime takes signals without that axis, too
+  if (has_parts) expect_rank(call, 0, 3);
+  const at::Tensor x = signal_of(call, has_parts ? call.tensor(0) : call.tensor(0).unsqueeze(-1));
   const std::int64_t step = whole_number(call, 1, "frame_step");
   std::int64_t length = call.has(2) ? call.tensor(2).numel() : x.size(1);
   if (call.has(3)) length = whole_number(call, 3, "frame_length");

@@ -194,6 +194,12 @@ class Drawing:
         if kind == "lent" and trips > 0 and self.opset < 13:
             count = scope.constant(np.int64(7))  # the condition ends it
         start = "" if self.rng.random() < 0.5 and count else scope.constant(np.array(True))
+        if count and self.rng.random() < 0.4:  # one trip more where a flag says so: known when it runs
+            self.flags = max(self.flags, 1)
+            count = scope.node("Add", [count, scope.node("Cast", ["flag0"], to=INT64)])
+        if not scans and self.rng.random() < 0.3:
+            self.flags = self.flags or 1
+            start = "flag0"
         made = scope.node("Loop", [count, start, *states], len(kept + scans), body=body)
         made = [made] if isinstance(made, str) else made
         for value, state in zip(made, states):
@@ -206,11 +212,8 @@ class Drawing:
             scope.add(scope.node("Add", [self.reduced(scope, value), other]), scope.seen[other])
 
     def scan(self, scope):
-        fixed = [n for n, s in scope.seen.items() if s is not None and all(isinstance(d, int) for d in s)]
-        if not fixed:
-            return
         inner = Scope(self, scope)
-        sequence = str(self.rng.choice(fixed))
+        sequence = self.pick(scope)
         axis = int(self.rng.integers(0, 2))
         shape = scope.seen[sequence]
         states = [self.pick(scope) for _ in range(int(self.rng.integers(0, 2)))]
