@@ -144,7 +144,7 @@ void add_verbs(CLI::App& app) {
       {"Quantize and export", {add_quantize, add_sweep, add_export, add_convert, add_dequantize, add_passes}},
       {"Train and recover", {add_train, add_recover, add_merge}},
       {"Run", {add_run, add_embed, add_generate, add_tokenize, add_detokenize}},
-      {"Measure and compare", {add_perplexity, add_compare, add_agree, add_bench, add_cost}},
+      {"Measure and compare", {add_eval, add_perplexity, add_compare, add_agree, add_bench, add_cost}},
       {"Inspect and check", {add_inspect, add_verify, add_lint}},
       {"Look up", {add_formats, add_recipe, add_doctor, add_completion, add_man}}};
   for (const auto& [title, verbs] : jobs) {

@@ -7,12 +7,10 @@
 #include "base/error.h"
 #include "base/threads/parallel.h"
 #include "eval/logit_row.h"
+#include "eval/quantile.h"
 
 namespace crumb::eval {
 namespace {
-
-/// Positions that are scored together: logits of so many, of two models, are in memory.
-constexpr std::size_t kPiece = 64;
 
 /// Where windows begin, and which of their positions are scored: position i predicts token i + 1.
 struct Windows {
@@ -59,14 +57,6 @@ Mean mean_of(std::span<const double> values) {
   return {mean, values.size() > 1 ? std::sqrt(squares / (count - 1) / count) : 0};
 }
 
-/// Between the two nearest, as numpy's default has it. Precondition: sorted.
-double quantile(std::span<const double> values, double share) {
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const double next = values[std::min(below + 1, values.size() - 1)];
-  return values[below] + (next - values[below]) * (at - static_cast<double>(below));
-}
-
 struct TargetScores {
   std::vector<double> nll, baseline_nll, kl;
   std::vector<double> same;
@@ -97,6 +87,21 @@ void score_targets(std::span<const std::int32_t> targets, std::span<const float>
   });
 }
 
+std::vector<TextPiece> pieces_of(const TargetScores& scores, const std::vector<std::size_t>& targets) {
+  std::vector<TextPiece> made;
+  std::size_t at = 0;
+  for (const std::size_t count : targets) {
+    TextPiece& piece = made.emplace_back(TextPiece{.targets = count});
+    for (const std::size_t end = at + count; at < end; ++at) {
+      piece.nll += scores.nll[at];
+      if (scores.kl.empty()) continue;
+      piece.baseline_nll += scores.baseline_nll[at];
+      piece.kl += scores.kl[at];
+    }
+  }
+  return made;
+}
+
 Divergence divergence_of(TargetScores& scores) {
   Divergence made{.kl = mean_of(scores.kl), .same_top1 = mean_of(scores.same)};
   std::ranges::sort(scores.kl);
@@ -123,6 +128,7 @@ std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
                                            const PerplexityOptions& options) {
   const Windows windows = windows_of(ids.size(), options);
   std::vector<TargetScores> scores(models.size());
+  std::vector<std::size_t> pieces;  // their targets
   std::vector<std::int32_t> window;
   for (std::size_t w = 0; w < windows.count; ++w) {
     const auto tokens = ids.subspan(w * windows.stride, windows.context);
@@ -133,19 +139,22 @@ std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
     for (LogitsSource* const model : models) model->begin(window, position);
     if (baseline) baseline->begin(window, position);
     while (position < window.size()) {
-      const std::size_t count = std::min(kPiece, window.size() - position);
+      const std::size_t count = std::min(kPieceTargets, window.size() - position);
       const std::span<const float> expected = baseline ? baseline->next(count) : std::span<const float>();
       for (std::size_t m = 0; m < models.size(); ++m)
         score_targets(tokens.subspan(position + 1, count), models[m]->next(count), expected, options.threads,
                       scores[m]);
       position += count;
+      pieces.push_back(count);
       if (options.progress) options.progress(scores[0].nll.size(), windows.targets());
     }
   }
   std::vector<Perplexity> made;
   for (TargetScores& of_model : scores) {
-    Perplexity& one = made.emplace_back(
-        Perplexity{.windows = windows.count, .targets = of_model.nll.size(), .nll = mean_of(of_model.nll)});
+    Perplexity& one = made.emplace_back(Perplexity{.windows = windows.count,
+                                                   .targets = of_model.nll.size(),
+                                                   .pieces = pieces_of(of_model, pieces),
+                                                   .nll = mean_of(of_model.nll)});
     one.perplexity = std::exp(one.nll.value);
     one.standard_error = one.perplexity * one.nll.standard_error;
     if (baseline) one.against = divergence_of(of_model);

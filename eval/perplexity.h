@@ -61,8 +61,16 @@ struct Divergence {
   double baseline_perplexity = 0;
 };
 
+/// Sums over targets that follow each other, at most kPieceTargets of one window.
+struct TextPiece {
+  std::size_t targets = 0;
+  double nll = 0, baseline_nll = 0, kl = 0;  ///< the last two 0 without a baseline
+};
+inline constexpr std::size_t kPieceTargets = 64;
+
 struct Perplexity {
   std::size_t windows = 0, targets = 0;
+  std::vector<TextPiece> pieces;  ///< in the order of the text
   Mean nll;
   double perplexity = 0, standard_error = 0;
   std::optional<Divergence> against;

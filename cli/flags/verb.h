@@ -18,6 +18,7 @@ void add_formats(CLI::App& app);
 void add_recipe(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_perplexity(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_detokenize(CLI::App& app);

@@ -151,6 +151,7 @@ constexpr Value kValues[] = {
     {"SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE]", add_nothing},
     {"BUDGET[:least=N][:most=N]", add_nothing},
     {"intN", add_nothing},
+    {"CONDITION", add_nothing},
     // Numbers, by their unit.
     {"NUMBER", add_nothing},
     {"COUNT", add_nothing},

@@ -8,16 +8,14 @@
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
-#include "jobs/engines/graph_inputs.h"
 #include "jobs/engines/prepare_graph.h"
+#include "jobs/language/line_encoder.h"
 #include "jobs/language/score_text.h"
 #include "jobs/samples/calibration_data.h"
 #include "jobs/samples/read_lines.h"
 #include "jobs/samples/tokenized_text.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
-#include "models/weight_source.h"
-#include "runtime/sentences/sentence_encoder.h"
 
 namespace crumb::jobs {
 namespace {
@@ -141,11 +139,7 @@ class SentenceMeasure final : public Measure {
   }
 
   std::vector<float> vectors_of(const std::string& file) const {
-    const auto source = models::open_weights(file);
-    const auto encoder = runtime::SentenceEncoder::load(
-        for_runtime(models::open_graph(file)), [&](const std::string& path) { return source->file(path); },
-        source->describe());
-    return encoder.embed(lines_, requested_.threads);
+    return open_line_encoder(file).embed(lines_, requested_.threads);
   }
 
   const SweepRequest requested_;

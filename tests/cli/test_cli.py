@@ -16,7 +16,7 @@ JOBS = {
     "Quantize and export": "quantize sweep export convert dequantize passes",
     "Train and recover": "train recover merge",
     "Run": "run embed generate tokenize detokenize",
-    "Measure and compare": "perplexity compare agree bench cost",
+    "Measure and compare": "eval perplexity compare agree bench cost",
     "Inspect and check": "inspect verify lint",
     "Look up": "formats recipe doctor completion man",
 }
@@ -140,6 +140,9 @@ WRONG = [
     ["detokenize", "{in}"],
     ["detokenize", "{in}", "--ids", "1", "--file", "x"],
     ["agree", "{in}"],
+    ["eval", "{in}"],
+    ["eval", "{in}", "--baseline", "{in}"],
+    ["eval", "{in}", "--baseline", "{in}", "--data", "x.npy", "--task", "classfy"],
     ["inspect", "{in}", "-j"],
 ]
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from help_pages import flags, verbs
 
-FREE = {"MODEL", "FILE", "FOLDER", "DATA", "SPEC", "GLOB", "TEXT", "NAME", "SIZE", "IDS"}  # what is not given is not there
+FREE = {"MODEL", "FILE", "FOLDER", "DATA", "SPEC", "GLOB", "TEXT", "NAME", "SIZE", "IDS", "CONDITION"}  # what is not given is not there
 
 
 @pytest.fixture(scope="module")

@@ -134,6 +134,8 @@ def test_damage_names_the_file(crumb, tmp_path, options):
 @pytest.mark.parametrize(("verb", "flag", "expected"), [
     (["quantize", "M", "-o", "x.crumb", "--weights", "int4"], "--tokens", "a whole number from 1 on"),
     (["quantize", "M", "-o", "x.crumb", "--weights", "int4", "--method", "auto"], "--trials", "a whole number from 1 to 7"),
+    (["eval", "M", "--baseline", "M", "--data", "t"], "--context", "a whole number from 1 on"),
+    (["eval", "M", "--baseline", "M", "--data", "t"], "--peak", "a number above 0"),
     (["perplexity", "M", "--text", "t"], "--context", "a whole number from 1 on"),
     (["perplexity", "M", "--text", "t"], "--tokens", "a whole number from 1 on"),
     (["recover", "M", "--data", "t", "-o", "x"], "--rank", "a whole number from 1 on"),

@@ -1,0 +1,299 @@
+#include "jobs/evaluate/network_evaluation.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
+#include "base/within.h"
+#include "graph/batches.h"
+#include "jobs/evaluate/conditions.h"
+#include "jobs/evaluate/evaluation_parts.h"
+#include "jobs/evaluate/task_choice.h"
+
+namespace crumb::jobs {
+namespace {
+
+using graph::Tensor;
+
+constexpr std::int64_t kMostTogether = 32;
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;  // of inputs that run together
+
+std::vector<EvaluatedNetwork> open_networks(const EvaluateRequest& request, Observer& observer) {
+  std::vector<EvaluatedNetwork> networks;
+  networks.reserve(request.models.size() + 1);
+  networks.emplace_back(request.baseline, request, observer);
+  for (const std::string& model : request.models) {
+    networks.emplace_back(model, request, observer);
+    networks.back().follow(networks.front());
+  }
+  return networks;
+}
+
+/// Samples of one output, one at a time.
+class OutputSamples {
+ public:
+  OutputSamples() = default;  ///< of an output that nobody asks for
+  OutputSamples(const Tensor& output, std::int64_t axis, std::int64_t count, const std::string& name)
+      : output_(&output), axis_(axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (output.rank() <= axis || output.shape()[at] != count)
+      throw Error("output " + quote_text(name) + " is " + graph::text_of(std::span(output.shape())) +
+                  " for " + count_text(static_cast<std::uint64_t>(count), "sample") +
+                  ": expected them along axis " + std::to_string(axis));
+    shape_ = output.shape();
+    shape_.erase(shape_.begin() + axis);
+    if (axis == 0) all_ = output.to_floats();
+    size_ = count == 0 ? 0 : output.size() / static_cast<std::size_t>(count);
+  }
+
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  /// Lives until the next call.
+  eval::SampleOutput sample(std::int64_t i) {
+    if (axis_ == 0)
+      return {.shape = shape_, .values = std::span(all_).subspan(static_cast<std::size_t>(i) * size_, size_)};
+    all_ = graph::samples_of(*output_, i, 1, axis_).to_floats();
+    return {.shape = shape_, .values = all_};
+  }
+
+ private:
+  const Tensor* output_ = nullptr;
+  std::int64_t axis_ = 0;
+  std::vector<std::int64_t> shape_;
+  std::size_t size_ = 0;
+  std::vector<float> all_;
+};
+
+bool is_number(graph::ElementType type) {
+  return type != graph::ElementType::kString && type != graph::ElementType::kComplex64 &&
+         type != graph::ElementType::kComplex128;
+}
+
+}  // namespace
+
+NetworkEvaluation::NetworkEvaluation(EvaluateRequest request, Observer& observer)
+    : request_(std::move(request)),
+      observer_(observer),
+      networks_(open_networks(request_, observer)),
+      data_(networks_.front().graph(), request_.data, observer.spelled("data"), "samples",
+            networks_.front().axes()),
+      task_(request_.task) {
+  const std::vector<std::string>& names = networks_.front().graph().outputs;
+  if (!request_.output.empty()) {
+    const auto found = std::ranges::find(names, request_.output);
+    if (found == names.end())
+      throw usage_error(observer.spelled("output") + ": " + unknown_name("output", request_.output, names));
+    labelled_ = static_cast<std::size_t>(found - names.begin());
+  }
+  if (request_.labels.empty()) {
+    if (!task_.empty())
+      throw usage_error("the task " + quote_text(task_) + " needs " + observer.spelled("labels"));
+  } else {
+    labels_.emplace(request_.labels, observer.spelled("labels"));
+  }
+}
+
+EvaluateReport NetworkEvaluation::run() {
+  bool interrupted = false;
+  {
+    const ProgressScope scope(observer_);
+    try {
+      for (std::size_t file = 0; file < data_.files(); ++file) run_file(file);
+    } catch (const Interrupted&) {
+      if (samples_ == 0) throw;
+      interrupted = true;
+    }
+  }
+  if (samples_ == 0) throw Error(observer_.spelled("data") + " holds no samples");
+  if (labels_ && !interrupted) labels_->check_end();
+  return report(interrupted);
+}
+
+void NetworkEvaluation::check_labels(std::int64_t samples) const {
+  if (!labels_ || data_.files() != 1 || !labels_->is_one_file()) return;
+  if (labels_->samples() != static_cast<std::size_t>(samples))
+    throw usage_error(observer_.spelled("labels") + " " + quote_text(request_.labels) + " has " +
+                      count_text(labels_->samples(), "label") + ", and the data " +
+                      count_text(static_cast<std::uint64_t>(samples), "sample"));
+}
+
+void NetworkEvaluation::run_file(std::size_t file) {
+  const std::vector<Tensor> inputs = data_.inputs(file);
+  const EvaluatedNetwork& baseline = networks_.front();
+  const auto axis_of = [&](std::size_t i) {
+    return graph::batch_axis_of(baseline.axes(), baseline.graph().inputs[i]);
+  };
+  const auto axis = static_cast<std::size_t>(axis_of(0));
+  if (inputs.empty() || inputs[0].shape().size() <= axis)
+    throw Error(observer_.spelled("data") + " holds no axis of samples");
+  const std::int64_t all = inputs[0].shape()[axis];
+  check_labels(all);
+  // A network that takes a fixed number of samples gets as many.
+  const graph::Value* value = baseline.graph().find(baseline.graph().inputs[0]);
+  const bool is_fixed = value && value->shape && value->shape->size() > axis && (*value->shape)[axis].known();
+  std::uint64_t bytes = 1;
+  for (const Tensor& input : inputs) bytes += input.byte_count();
+  const std::uint64_t of_sample =
+      std::max<std::uint64_t>(bytes / static_cast<std::uint64_t>(std::max<std::int64_t>(all, 1)), 1);
+  const auto together = is_fixed ? std::max<std::int64_t>((*value->shape)[axis].size, 1)
+                                 : std::clamp<std::int64_t>(static_cast<std::int64_t>(kMostBytes / of_sample),
+                                                            1, kMostTogether);
+  for (std::int64_t begin = 0; begin < all; begin += together) {
+    check_interrupt();
+    const std::int64_t count = std::min(together, all - begin);
+    std::vector<Tensor> piece;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto own = static_cast<std::size_t>(axis_of(i));
+      const bool has_samples = inputs[i].shape().size() > own && inputs[i].shape()[own] == all;
+      piece.push_back(has_samples ? graph::samples_of(inputs[i], begin, count, axis_of(i)) : inputs[i]);
+    }
+    std::vector<std::vector<Tensor>> made;
+    for (const EvaluatedNetwork& network : networks_) made.push_back(network.run(piece));
+    if (models_.empty()) begin_scores(made, count);
+    add(made, count);
+    tell(begin + count, all, file);
+  }
+}
+
+void NetworkEvaluation::tell(std::int64_t done, std::int64_t all, std::size_t file) const {
+  // Files that were not read yet are taken to be as long as this one.
+  const std::size_t before = samples_ - static_cast<std::size_t>(done);
+  const std::size_t later = (data_.files() - file) * static_cast<std::size_t>(all);
+  observer_.progress({.what = "evaluating", .items = "samples", .done = samples_, .all = before + later});
+}
+
+void NetworkEvaluation::begin_scores(const std::vector<std::vector<Tensor>>& made, std::int64_t count) {
+  const EvaluatedNetwork& baseline = networks_.front();
+  const std::vector<std::string>& names = baseline.graph().outputs;
+  const auto shape_of = [&](std::size_t output) {
+    return OutputSamples(made[0][output], graph::batch_axis_of(baseline.axes(), names[output]), count,
+                         names[output])
+        .shape();
+  };
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    bool is_compared = is_number(made[0][i].type());
+    for (std::size_t m = 1; m < made.size() && is_compared; ++m) {
+      if (made[m][i].shape() == made[0][i].shape() && is_number(made[m][i].type())) continue;
+      observer_.note("output " + quote_text(names[i]) + " is not compared: it is " +
+                     graph::text_of(std::span(made[0][i].shape())) + " of the baseline and " +
+                     graph::text_of(std::span(made[m][i].shape())) + " of " +
+                     quote_text(networks_[m].path()));
+      is_compared = false;
+    }
+    is_compared_.push_back(is_compared);
+  }
+  if (labels_ && task_.empty()) {
+    task_ = guess_task(*labels_, shape_of(labelled_), observer_.spelled("task"));
+    observer_.note("the labels are taken for those of the task " + task_ + "; " + observer_.spelled("task") +
+                   " names another");
+  }
+  const std::function<std::unique_ptr<eval::Scorer>()> make =
+      labels_ ? scorers_of(task_, request_, *labels_, shape_of(labelled_), observer_)
+              : std::function<std::unique_ptr<eval::Scorer>()>([] { return nullptr; });
+  baseline_scorer_ = make();
+  for (std::size_t m = 1; m < made.size(); ++m) {
+    Compared& model = models_.emplace_back(Compared{.scorer = make(), .outputs = {}});
+    for (std::size_t i = 0; i < names.size(); ++i)
+      model.outputs.emplace_back(is_compared_[i] ? row_axis(i == labelled_ ? task_ : "", shape_of(i))
+                                                 : eval::RowAxis::kNone);
+  }
+  std::vector<eval::MetricName> metrics;
+  if (baseline_scorer_)
+    for (const auto& metric : baseline_scorer_->metrics()) metrics.push_back(metric->name());
+  check_conditions(request_.fail_if, metrics, models_[0].outputs[labelled_].has_rows(),
+                   observer_.spelled("fail_if"));
+}
+
+void NetworkEvaluation::add(const std::vector<std::vector<Tensor>>& made, std::int64_t count) {
+  const EvaluatedNetwork& baseline = networks_.front();
+  const std::vector<std::string>& names = baseline.graph().outputs;
+  std::vector<std::vector<OutputSamples>> samples(made.size());
+  for (std::size_t m = 0; m < made.size(); ++m)
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!is_compared_[i] && !(labels_ && i == labelled_)) {
+        samples[m].emplace_back();
+        continue;
+      }
+      samples[m].emplace_back(made[m][i], graph::batch_axis_of(baseline.axes(), names[i]), count, names[i]);
+    }
+  for (std::int64_t s = 0; s < count; ++s) {
+    try {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        if (!is_compared_[i]) continue;
+        const eval::SampleOutput expected = samples[0][i].sample(s);
+        for (std::size_t m = 1; m < made.size(); ++m)
+          models_[m - 1].outputs[i].add(expected, samples[m][i].sample(s));
+      }
+      if (labels_) {
+        const eval::SampleLabel label = labels_->next(takes_values(task_));
+        baseline_scorer_->add(samples[0][labelled_].sample(s), label);
+        for (std::size_t m = 1; m < made.size(); ++m)
+          models_[m - 1].scorer->add(samples[m][labelled_].sample(s), label);
+      }
+    } catch (const Error& error) {
+      throw within("sample " + std::to_string(samples_), error);
+    }
+    ++samples_;
+  }
+}
+
+std::vector<WorstSample> NetworkEvaluation::worst_of(const Compared& model) const {
+  std::vector<double> distance(samples_);
+  for (std::size_t i = 0; i < samples_ && is_compared_[labelled_]; ++i)
+    distance[i] = model.outputs[labelled_].distance(i);
+  const bool scores = baseline_scorer_ != nullptr;
+  std::vector<WorstSample> worst =
+      worst_samples(scores ? baseline_scorer_->metrics().front().get() : nullptr,
+                    scores ? model.scorer->metrics().front().get() : nullptr, distance, request_.worst);
+  for (WorstSample& one : worst) {
+    if (!scores) break;
+    one.baseline_answer = baseline_scorer_->answer(one.sample);
+    one.answer = model.scorer->answer(one.sample);
+    one.label = model.scorer->wanted(one.sample);
+  }
+  return worst;
+}
+
+ModelEvaluation NetworkEvaluation::evaluation_of(std::size_t number) const {
+  const Compared& model = models_[number];
+  ModelEvaluation made{.model = request_.models[number]};
+  if (baseline_scorer_) {
+    for (std::size_t i = 0; i < baseline_scorer_->metrics().size(); ++i)
+      made.metrics.push_back(
+          compare_metric(*baseline_scorer_->metrics()[i], *model.scorer->metrics()[i], request_.threads));
+    const std::vector<eval::ClassFigure> before = baseline_scorer_->classes(),
+                                         after = model.scorer->classes();
+    for (std::size_t i = 0; i < before.size(); ++i)
+      made.classes.push_back({.id = before[i].id,
+                              .count = before[i].count,
+                              .baseline = before[i].value,
+                              .model = after[i].value});
+    made.confusion = model.scorer->confusion();
+  }
+  std::size_t labelled = 0;
+  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+    if (i == labelled_) labelled = made.outputs.size();
+    if (is_compared_[i])
+      made.outputs.push_back(
+          {.name = networks_.front().graph().outputs[i], .figures = model.outputs[i].figures()});
+  }
+  made.worst = worst_of(model);
+  made.conditions = hold(request_.fail_if, made, labelled);
+  return made;
+}
+
+EvaluateReport NetworkEvaluation::report(bool interrupted) const {
+  EvaluateReport made{.task = task_, .samples = samples_, .interrupted = interrupted};
+  if (baseline_scorer_) {
+    made.first_metric = baseline_scorer_->metrics().front()->name().name;
+    made.class_figure = baseline_scorer_->class_figure();
+    made.baseline_confusion = baseline_scorer_->confusion();
+  }
+  made.distance = models_.front().outputs[labelled_].has_rows() ? "kl" : "noise";
+  for (std::size_t i = 0; i < models_.size(); ++i) made.models.push_back(evaluation_of(i));
+  return made;
+}
+
+}  // namespace crumb::jobs
