@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "base/error.h"
+#include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
 #include "eval/logit_row.h"
 #include "eval/quantile.h"
@@ -60,6 +62,10 @@ Mean mean_of(std::span<const double> values) {
 struct TargetScores {
   std::vector<double> nll, baseline_nll, kl;
   std::vector<double> same;
+
+  void keep(std::size_t targets) {
+    for (auto* values : {&nll, &baseline_nll, &kl, &same}) values->resize(std::min(values->size(), targets));
+  }
 };
 
 /// Of `count` targets, the ids behind the positions of the rows.
@@ -117,6 +123,30 @@ Divergence divergence_of(TargetScores& scores) {
   return made;
 }
 
+/// Scores what a window adds, piece by piece. `pieces`: takes the targets of each that all models have scored.
+void score_window(std::span<const std::int32_t> ids, const Windows& windows, std::size_t number,
+                  std::span<LogitsSource* const> models, LogitsSource* baseline,
+                  const PerplexityOptions& options, std::vector<TargetScores>& scores,
+                  std::vector<std::size_t>& pieces) {
+  const auto tokens = ids.subspan(number * windows.stride, windows.context);
+  std::vector<std::int32_t> window(tokens.begin(), tokens.end() - 1);
+  if (options.first_token) window[0] = *options.first_token;
+  std::size_t position = windows.first_position(number);
+  if (windows.positions(number) == 0) return;
+  for (LogitsSource* const model : models) model->begin(window, position);
+  if (baseline) baseline->begin(window, position);
+  while (position < window.size()) {
+    const std::size_t count = std::min(kPieceTargets, window.size() - position);
+    const std::span<const float> expected = baseline ? baseline->next(count) : std::span<const float>();
+    for (std::size_t m = 0; m < models.size(); ++m)
+      score_targets(tokens.subspan(position + 1, count), models[m]->next(count), expected, options.threads,
+                    scores[m]);
+    position += count;
+    pieces.push_back(count);
+    if (options.progress) options.progress(scores[0].nll.size(), windows.targets());
+  }
+}
+
 }  // namespace
 
 std::size_t count_targets(std::size_t ids, const PerplexityOptions& options) {
@@ -129,29 +159,20 @@ std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
   const Windows windows = windows_of(ids.size(), options);
   std::vector<TargetScores> scores(models.size());
   std::vector<std::size_t> pieces;  // their targets
-  std::vector<std::int32_t> window;
-  for (std::size_t w = 0; w < windows.count; ++w) {
-    const auto tokens = ids.subspan(w * windows.stride, windows.context);
-    window.assign(tokens.begin(), tokens.end() - 1);
-    if (options.first_token) window[0] = *options.first_token;
-    std::size_t position = windows.first_position(w);
-    if (windows.positions(w) == 0) continue;
-    for (LogitsSource* const model : models) model->begin(window, position);
-    if (baseline) baseline->begin(window, position);
-    while (position < window.size()) {
-      const std::size_t count = std::min(kPieceTargets, window.size() - position);
-      const std::span<const float> expected = baseline ? baseline->next(count) : std::span<const float>();
-      for (std::size_t m = 0; m < models.size(); ++m)
-        score_targets(tokens.subspan(position + 1, count), models[m]->next(count), expected, options.threads,
-                      scores[m]);
-      position += count;
-      pieces.push_back(count);
-      if (options.progress) options.progress(scores[0].nll.size(), windows.targets());
-    }
+  std::size_t begun = 0;            // windows
+  try {
+    for (; begun < windows.count; ++begun)
+      score_window(ids, windows, begun, models, baseline, options, scores, pieces);
+  } catch (const Interrupted&) {
+    if (!options.interrupted || pieces.empty()) throw;
+    *options.interrupted = true;
+    const std::size_t whole = std::accumulate(pieces.begin(), pieces.end(), std::size_t{0});
+    for (TargetScores& of_model : scores) of_model.keep(whole);
+    ++begun;
   }
   std::vector<Perplexity> made;
   for (TargetScores& of_model : scores) {
-    Perplexity& one = made.emplace_back(Perplexity{.windows = windows.count,
+    Perplexity& one = made.emplace_back(Perplexity{.windows = begun,
                                                    .targets = of_model.nll.size(),
                                                    .pieces = pieces_of(of_model, pieces),
                                                    .nll = mean_of(of_model.nll)});

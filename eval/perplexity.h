@@ -46,6 +46,9 @@ struct PerplexityOptions {
   int threads = 0;  ///< 0: those that the machine has; never changes a number
   /// Targets that are scored, and all.
   std::function<void(std::size_t done, std::size_t all)> progress;
+  /// Where a person asks to stop (base/files/interrupt.h) and the first targets are scored: the figures are
+  /// of those, and this is set; without it, Interrupted is thrown.
+  bool* interrupted = nullptr;
 };
 
 struct Mean {

@@ -107,10 +107,11 @@ struct ModelEvaluation {
 struct EvaluateReport {
   std::string task;  ///< "" without labels
   std::size_t samples = 0;
-  bool interrupted = false;  ///< a person asked to stop: these are the samples that were done
-  std::string first_metric;  ///< that says which samples are worst; "" without labels
-  std::string distance;      ///< what else says it: "kl" or "noise"
-  std::string class_figure;  ///< what classes have
+  std::string samples_are = "samples";  ///< or lines, or pieces of a text
+  bool interrupted = false;             ///< a person asked to stop: these are the samples that were done
+  std::string first_metric;             ///< that says which samples are worst; "" without labels
+  std::string distance;                 ///< what else says it: "kl" or "noise"
+  std::string class_figure;             ///< what classes have
   std::vector<std::vector<std::uint64_t>> baseline_confusion;
   std::vector<ModelEvaluation> models;  ///< in the request's order
 

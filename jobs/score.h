@@ -31,8 +31,10 @@ struct ScoreRequest {
   eval::Score score = eval::Score::kAll;
 
   // How it runs.
-  int threads = 0;      ///< 0: as many as the machine has; the number never changes the result
-  bool fast = false;    ///< runtime::Promise::kFast, for the models
+  int threads = 0;    ///< 0: as many as the machine has; the number never changes the result
+  bool fast = false;  ///< runtime::Promise::kFast, for the models
+  /// Where a person asks to stop after the first tokens, the report is of those; else Interrupted is thrown.
+  bool keeps_partial = false;
   bool strict = false;  ///< throws Error, instead of a note, where a quantizer gets a value that is not
                         ///< finite
 };
@@ -45,6 +47,7 @@ struct ModelScore {
 
 struct ScoreReport {
   std::vector<ModelScore> models;  ///< in the request's order
+  bool interrupted = false;        ///< only with keeps_partial
 };
 
 /// Runs each window through all models in turn, so that the baseline runs once. Throws Error, which names the

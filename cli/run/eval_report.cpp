@@ -55,7 +55,7 @@ void print_output(const jobs::EvaluateOutput& output) {
 
 void print_worst(const jobs::ModelEvaluation& model, const jobs::EvaluateReport& report) {
   if (model.worst.empty()) return;
-  const bool has_metric = !report.first_metric.empty(), has_answers = !model.worst[0].label.empty();
+  const bool has_metric = model.worst[0].model.has_value(), has_answers = !model.worst[0].label.empty();
   std::vector<std::vector<std::string>> rows{{"worst sample"}};
   std::vector<std::string>& head = rows[0];
   if (has_answers) head.insert(head.end(), {"label", "baseline", "model"});
@@ -105,13 +105,14 @@ void print_classes(const jobs::ModelEvaluation& model, const jobs::EvaluateRepor
 void print_conditions(const jobs::ModelEvaluation& model) {
   for (const jobs::ConditionResult& result : model.conditions)
     std::cout << (result.holds ? "fails: " : "passes: ") << printable(result.condition.text) << " ("
-              << number_text(result.value) << ")\n";
+              << number_text(static_cast<float>(result.value)) << ")\n";
 }
 
 }  // namespace
 
 void print(const jobs::EvaluateReport& report, const EvalReportOptions& options) {
-  std::cout << count_text(report.samples, "sample") << (report.interrupted ? " until the interruption" : "");
+  std::cout << report.samples << " " << report.samples_are
+            << (report.interrupted ? " until the interruption" : "");
   if (!report.task.empty()) std::cout << ", " << report.task;
   std::cout << "\n";
   for (const jobs::ModelEvaluation& model : report.models) {

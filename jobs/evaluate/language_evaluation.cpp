@@ -61,10 +61,13 @@ EvaluateReport evaluate_language(const EvaluateRequest& request, Observer& obser
                                          .baseline = request.baseline,
                                          .context = request.context,
                                          .tokens = request.tokens,
-                                         .threads = request.threads},
+                                         .threads = request.threads,
+                                         .keeps_partial = true},
                                         "the baseline", observer);
   EvaluateReport report{.task = "lm",
                         .samples = scores.models.at(0).made.pieces.size(),
+                        .samples_are = "pieces of at most 64 tokens",
+                        .interrupted = scores.interrupted,
                         .first_metric = "perplexity",
                         .distance = "kl"};
   for (const ModelScore& score : scores.models) report.models.push_back(evaluation_of(score, request));

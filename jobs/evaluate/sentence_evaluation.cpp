@@ -88,7 +88,7 @@ class SentenceEvaluation {
   }
 
   EvaluateReport run() {
-    EvaluateReport report{.task = "embed", .distance = "noise"};
+    EvaluateReport report{.task = "embed", .samples_are = "lines", .distance = "noise"};
     {
       const ProgressScope scope(observer_);
       try {

@@ -50,6 +50,8 @@ ScoreReport score_text(const std::string& text, const ScoreRequest& request, con
         runtime::DecodingOptions{.threads = request.threads, .context = request.context}, observer);
     check_alike(first, baseline->model, baseline_name, text, ids, request.tokens);
   }
+  ScoreReport report;
+  if (request.keeps_partial) options.interrupted = &report.interrupted;
   std::vector<eval::Perplexity> made;
   {
     const ProgressScope scope(observer);
@@ -58,7 +60,6 @@ ScoreReport score_text(const std::string& text, const ScoreRequest& request, con
     };
     made = eval::measure_perplexity(ids, sources, baseline ? &baseline->logits : nullptr, options);
   }
-  ScoreReport report;
   for (std::size_t i = 0; i < models.size(); ++i)
     report.models.push_back({models[i]->name, made[i], models[i]->not_finite()});
   return report;
