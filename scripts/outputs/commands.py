@@ -220,6 +220,7 @@ def sentences():
     yield ["embed", "minilm.crumb", "--text", "lines.txt", "-o", "packed.npy"]
     yield ["embed", "minilm", "--text", "lines.txt", "-o", "float.npy"]
     yield ["agree", "float.npy", "packed.npy"]
+    yield from (["eval", "minilm.crumb", "--baseline", "minilm", "--data", "lines.txt", *more] for more in ([], ["--json"]))
     yield ["export", "minilm.crumb", "-o", "minilm.onnx", "--to", "qcdq"]
 
 

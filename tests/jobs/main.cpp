@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "jobs/calibrate.h"
+#include "jobs/evaluate.h"
+#include "jobs/evaluate_json.h"
 #include "jobs/merge.h"
 #include "jobs/quantize.h"
 #include "jobs/recover.h"
@@ -93,6 +95,19 @@ Json merged(Fields fields, Observer& observer) {
           {"layers", report.layers.size()},
           {"bytes", report.bytes},
           {"training", report.training}};
+}
+
+Json evaluated(Fields fields, Observer& observer) {
+  EvaluateRequest request;
+  fields.take("models", request.models);
+  fields.take("baseline", request.baseline);
+  fields.take("data", request.data);
+  fields.take("labels", request.labels);
+  fields.take("task", request.task);
+  fields.take("context", request.context);
+  fields.take("threads", request.threads);
+  fields.check();
+  return json_of(evaluate(request, observer));
 }
 
 Json scored(Fields fields, Observer& observer) {
@@ -186,11 +201,9 @@ int run(const std::string& job, Json request) {
     request.erase("stop_at");
   }
   Stopping observer(stop_at);
-  const std::map<std::string, Json (*)(Fields, Observer&)> jobs = {{"merge", merged},
-                                                                   {"score", scored},
-                                                                   {"recover", recovered},
-                                                                   {"calibrate", calibrated},
-                                                                   {"quantize", quantized}};
+  const std::map<std::string, Json (*)(Fields, Observer&)> jobs = {
+      {"merge", merged},      {"evaluate", evaluated},   {"score", scored},
+      {"recover", recovered}, {"calibrate", calibrated}, {"quantize", quantized}};
   Json report = jobs.at(job)(Fields(std::move(request)), observer);
   report["calls"] = observer.calls();
   std::cout << report.dump() << "\n";
