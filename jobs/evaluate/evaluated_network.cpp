@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/within.h"
 #include "graph/batches.h"
@@ -51,8 +50,9 @@ std::vector<std::size_t> places(const std::vector<std::string>& wanted, const st
   }
   if (found.size() == wanted.size()) return found;
   if (wanted.size() != there.size())
-    throw Error("it has " + count_text(there.size(), what) + ", and the baseline " +
-                std::to_string(wanted.size()));
+    throw Error("the model's and the baseline's " + what +
+                " have other names and are not as many: " + std::to_string(wanted.size()) +
+                " are wanted, and " + std::to_string(there.size()) + " are there");
   found.resize(wanted.size());
   std::iota(found.begin(), found.end(), std::size_t{0});
   return found;
@@ -72,14 +72,14 @@ EvaluatedNetwork::EvaluatedNetwork(const std::string& path, const EvaluateReques
     if (message.find(path) != std::string::npos) throw;
     throw within(quote_text(path), error);
   }
-  inputs_ = places(graph_.inputs, graph_.inputs, "input");
-  outputs_ = places(graph_.outputs, graph_.outputs, "output");
+  inputs_ = places(graph_.inputs, graph_.inputs, "inputs");
+  outputs_ = places(graph_.outputs, graph_.outputs, "outputs");
 }
 
 void EvaluatedNetwork::follow(const EvaluatedNetwork& baseline) {
   try {
-    inputs_ = places(graph_.inputs, baseline.graph_.inputs, "input");
-    outputs_ = places(baseline.graph_.outputs, graph_.outputs, "output");
+    inputs_ = places(graph_.inputs, baseline.graph_.inputs, "inputs");
+    outputs_ = places(baseline.graph_.outputs, graph_.outputs, "outputs");
   } catch (const Error& error) {
     throw within(quote_text(path_), error);
   }

@@ -84,6 +84,10 @@ MakeScorer scorers_of(const std::string& task, const EvaluateRequest& request, c
     throw usage_error(observer.spelled("labels") + " " + quote_text(request.labels) +
                       (labels.are_texts() ? " is a text, and the task " + task + " takes arrays"
                                           : " is an array, and the task ctc takes a text"));
+  if (!request.alphabet.empty() && task != "ctc")
+    throw usage_error(observer.spelled("alphabet") + " is for the task ctc, and this is " + task);
+  if (request.peak && task != "image")
+    throw usage_error(observer.spelled("peak") + " is for the task image, and this is " + task);
   if (task == "classify") return [] { return std::make_unique<eval::Classification>(); };
   if (task == "segment")
     return [threshold = request.threshold] { return std::make_unique<eval::Segmentation>(threshold); };

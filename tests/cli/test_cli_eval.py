@@ -253,6 +253,8 @@ def test_failing_conditions_are_exit_code_3(evaluate):
     (["--task", "ctc"], ["array", "text"]),
     (["--task", "lm"], ["text"]),
     (["--output", "z"], ["'z'", "'y'"]),
+    (["--peak", "2"], ["--peak", "image", "classify"]),
+    (["--alphabet", "a.txt"], ["--alphabet", "ctc", "classify"]),
 ])  # fmt: skip
 def test_wrong_requests_name_what_is_wrong(evaluate, flags, words):
     labels, a, b = drawn_classes(13)
