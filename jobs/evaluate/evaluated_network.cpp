@@ -76,13 +76,20 @@ EvaluatedNetwork::EvaluatedNetwork(const std::string& path, const EvaluateReques
   outputs_ = places(graph_.outputs, graph_.outputs, "outputs");
 }
 
-void EvaluatedNetwork::follow(const EvaluatedNetwork& baseline) {
+void EvaluatedNetwork::follow(const EvaluatedNetwork& baseline, Observer& observer) {
+  const auto differ = [](const std::vector<std::string>& wanted, const std::vector<std::string>& there) {
+    return !std::ranges::all_of(
+        wanted, [&](const std::string& name) { return std::ranges::find(there, name) != there.end(); });
+  };
   try {
     inputs_ = places(graph_.inputs, baseline.graph_.inputs, "inputs");
     outputs_ = places(baseline.graph_.outputs, graph_.outputs, "outputs");
   } catch (const Error& error) {
     throw within(quote_text(path_), error);
   }
+  if (differ(graph_.inputs, baseline.graph_.inputs) || differ(baseline.graph_.outputs, graph_.outputs))
+    observer.note(quote_text(path_) +
+                  " names inputs or outputs otherwise than the baseline: they are matched by position");
 }
 
 std::vector<graph::Tensor> EvaluatedNetwork::run(const std::vector<graph::Tensor>& inputs) const {

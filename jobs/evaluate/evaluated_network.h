@@ -23,8 +23,8 @@ class EvaluatedNetwork {
   const graph::BatchAxes& axes() const { return axes_; }
 
   /// Takes inputs and gives outputs in the order of the other's from now on: by name, or by position where
-  /// the names differ. Throws Error where one is missing.
-  void follow(const EvaluatedNetwork& baseline);
+  /// the names differ, with a note. Throws Error where one is missing.
+  void follow(const EvaluatedNetwork& baseline, Observer& observer);
 
   /// Runs samples. Throws Error that names the file.
   std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs) const;

@@ -27,7 +27,7 @@ std::vector<EvaluatedNetwork> open_networks(const EvaluateRequest& request, Obse
   networks.emplace_back(request.baseline, request, observer);
   for (const std::string& model : request.models) {
     networks.emplace_back(model, request, observer);
-    networks.back().follow(networks.front());
+    networks.back().follow(networks.front(), observer);
   }
   return networks;
 }

@@ -290,6 +290,26 @@ def test_several_models_folders_and_the_same_digits(crumb, evaluate, tmp_path):
     assert models[1]["outputs"]["y"]["sqnr_db"] is None and models[1]["worst"] == []
 
 
+def test_other_names_are_matched_by_position_and_said(crumb, tmp_path):
+    """Outputs c and d of one network are e and f of the other, which has them in that order."""
+    x = np.random.default_rng(31).standard_normal((20, 4)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    paths = []
+    for names in ("cd", "ef"):
+        value = [h.make_tensor_value_info(name, T.FLOAT, ["N", 4]) for name in ("x", *names)]
+        nodes = [h.make_node("Relu", ["x"], [names[0]]), h.make_node("Neg", ["x"], [names[1]])]
+        graph = h.make_graph(nodes, "g", value[:1], value[1:])
+        paths.append(tmp_path / f"{names}.onnx")
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8)
+        paths[-1].write_bytes(model.SerializeToString())
+    done = crumb("eval", paths[1], "--baseline", paths[0], "--data", tmp_path / "x.npy", "--json")
+    assert "matched by position" in done.stderr
+    outputs = json.loads(done.stdout)["outputs"]
+    assert set(outputs) == {"c", "d"} and all(one["sqnr_db"] is None for one in outputs.values())
+    same = crumb("eval", paths[0], "--baseline", paths[0], "--data", tmp_path / "x.npy")
+    assert "position" not in same.stderr
+
+
 def test_values_that_are_not_finite_are_counted(evaluate):
     _, a, b = drawn_classes(23)
     b[3, 2], b[4, 1] = np.nan, np.inf
