@@ -11,6 +11,13 @@ namespace {
 
 float sum_of_terms(const TermProducts& p, std::size_t n, const float* x) {
   float partial[kPartialSums] = {};
+  if (p.partial) {
+    for (std::size_t i = 0; i < kPartialSums; ++i) {
+      for (std::size_t at = p.partial->starts[i]; at < p.partial->starts[i + 1]; ++at)
+        partial[i] = std::fma(x[p.x_offsets[at]], p.w[n * p.w_stride + at], partial[i]);
+    }
+    return fold(partial);
+  }
   std::size_t k = 0;
   for (; k < p.terms; ++k) {
     float& sum = partial[k % kPartialSums];
@@ -31,7 +38,37 @@ float then_of(const TermsThen& then, std::size_t n, float r) {
   return r;
 }
 
+/// Lists the partial sums whose number is `first` modulo `apart` and that have terms; whether any has.
+bool list_used(PartialTerms& terms, std::size_t first, std::size_t apart) {
+  if (apart == kPartialSums) {
+    if (terms.starts[first] == terms.starts[first + 1]) return false;
+    terms.meet[terms.used] = 0;
+    terms.order[terms.used++] = static_cast<std::uint8_t>(first);
+    return true;
+  }
+  const bool has_one = list_used(terms, first, 2 * apart);
+  const bool has_other = list_used(terms, first + apart, 2 * apart);
+  if (has_one && has_other) ++terms.meet[terms.used - 1];
+  return has_one || has_other;
+}
+
 }  // namespace
+
+PartialTerms PartialTerms::usual(std::size_t terms) {
+  PartialTerms made{.is_usual = true, .adds_zero = terms % kPartialSums != 0};
+  for (std::size_t i = 0; i < kPartialSums; ++i) made.starts[i + 1] = place_of_term(i + 1, terms);
+  made.starts[kPartialSums] = terms;
+  list_used(made, 0, 1);
+  return made;
+}
+
+PartialTerms PartialTerms::of(const std::size_t (&counts)[kPartialSums]) {
+  PartialTerms made;
+  for (std::size_t i = 0; i < kPartialSums; ++i) made.starts[i + 1] = made.starts[i] + counts[i];
+  list_used(made, 0, 1);
+  made.adds_zero = made.used < kPartialSums;
+  return made;
+}
 
 void multiply_terms_ref(const TermProducts& p) {
   for (std::size_t n = 0; n < p.outputs; ++n) {

@@ -49,6 +49,22 @@ constexpr std::size_t panel_row(std::size_t k, std::size_t terms) {
 }
 constexpr std::size_t panel_rows(std::size_t terms) { return terms + kPartialSums; }
 
+/// Which terms a partial sum has. Those of partial sum i have the places [starts[i], starts[i + 1]), in the
+/// order in which they are added.
+struct PartialTerms {
+  std::size_t starts[kPartialSums + 1] = {};
+  std::size_t used = 0;                   ///< partial sums that have terms
+  std::uint8_t order[kPartialSums] = {};  ///< which these are, in the order in which tiles make them
+  std::uint8_t meet[kPartialSums] = {};   ///< behind each, so many sums that wait are added up to it
+  bool is_usual = false;                  ///< term k is of partial sum k mod 16
+  bool adds_zero = false;                 ///< +0 is among what is added up
+
+  /// The usual ones, filled up with zeros.
+  static PartialTerms usual(std::size_t terms);
+  /// With so many terms in each partial sum. One that has none is +0; others are not filled up.
+  static PartialTerms of(const std::size_t (&counts)[kPartialSums]);
+};
+
 /// What is computed of a result, r, before it is written; as the operators of those names do.
 struct TermsThen {
   enum class What : std::uint8_t {
@@ -65,7 +81,8 @@ struct TermsThen {
 /// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that, and `then` of that; for n
 /// < outputs, l < lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + offset + p], where
 /// offset is x_offsets[place_of_term(k, terms)], and y[n, l, p] is y[n * y_stride + l * y_line + p]. w_stride
-/// counts floats from output to output. y overlaps nothing else.
+/// counts floats from output to output. y overlaps nothing else. With `partial`, terms are divided as it says,
+/// and both w and x_offsets have them in the order of their places.
 struct TermProducts {
   std::size_t outputs = 0;
   std::size_t lines = 1;
@@ -78,8 +95,9 @@ struct TermProducts {
   std::size_t x_ahead = 0;  ///< floats so far behind those of a whole vector are fetched into caches; 0: none
   const float* w = nullptr;
   std::size_t w_stride = 0;
-  const float* packed = nullptr;  ///< the same weights by pack_terms(), or null
-  const float* bias = nullptr;    ///< null: none
+  const float* packed = nullptr;          ///< the same weights by pack_terms(), or null; null with `partial`
+  const PartialTerms* partial = nullptr;  ///< null: the usual ones
+  const float* bias = nullptr;            ///< null: none
   TermsThen then = {};
   float* y = nullptr;
   std::size_t y_stride = 0;

@@ -2,17 +2,25 @@
 #include "runtime/ops/convolution.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "graph/window.h"
 #include "runtime/ops/convolve.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
+#include "runtime/ops/transposed.h"
 
 namespace crumb::runtime {
 namespace {
 
-/// For two operands that fit each other. Input channels are on axis `input_axis` of the weight.
-ConvolutionLayer layer_of(const Call& call, bool transposed) {
+/// Of a convolution's operands, which fit each other. Channels are those of one group.
+struct OperandSizes {
+  std::size_t groups, inputs, outputs;
+  Ints kernel, input;
+};
+
+/// Input channels are on axis 0 of a transposed convolution's weight, on axis 1 of another's.
+OperandSizes sizes_of(const Call& call, bool transposed) {
   const Array &x = call.in(0), &w = call.in(1);
   const std::int64_t groups = call.node().int_or("group", 1);
   const bool fits =
@@ -25,72 +33,76 @@ ConvolutionLayer layer_of(const Call& call, bool transposed) {
   const Ints stated = call.node().ints_or("kernel_shape", kernel);
   if (stated != kernel)
     call.fail("kernel_shape is " + graph::text_of(stated) + ", and the weight is " + text_of(w));
-  const std::int64_t inputs = x.dim(1) / groups, outputs = transposed ? w.dim(1) : w.dim(0) / groups;
-  const std::int64_t taps = product_of(kernel, 0, kernel.size());
-  ConvolutionLayer layer{static_cast<std::size_t>(groups),
-                         static_cast<std::size_t>(inputs),
-                         static_cast<std::size_t>(outputs),
-                         static_cast<std::size_t>(inputs * taps),
-                         {}};
-  layer.windows.kernel = kernel;
-  layer.windows.input.assign(x.shape().begin() + 2, x.shape().end());
-  layer.windows.transposed = transposed;
-  return layer;
+  return {.groups = static_cast<std::size_t>(groups),
+          .inputs = static_cast<std::size_t>(x.dim(1) / groups),
+          .outputs = static_cast<std::size_t>(transposed ? w.dim(1) : w.dim(0) / groups),
+          .kernel = kernel,
+          .input = {x.shape().begin() + 2, x.shape().end()}};
 }
 
-void run(Call& call, const ConvolutionLayer& layer, const float* w, const exact::TermsThen& then = {}) {
-  const Array& x = call.in(0);
-  std::span<const float> bias;
-  if (call.has(2)) {
-    bias = call.floats(2);
-    if (bias.size() != layer.groups * layer.outputs)
-      call.fail("a bias " + text_of(call.in(2)) + " does not fit the weight " + text_of(call.in(1)));
-  }
-  Ints shape{x.dim(0), static_cast<std::int64_t>(layer.groups * layer.outputs)};
-  shape.insert(shape.end(), layer.windows.output.begin(), layer.windows.output.end());
-  Array& made = call.make(0, x.type(), shape);
-  if (made.size() == 0) return;
-  call.spend({made.size(), layer.terms});
-  const ConvolutionOperands operands{.samples = static_cast<std::size_t>(x.dim(0)),
-                                     .x = call.floats(0).data(),
-                                     .w = w,
-                                     .bias = bias.empty() ? nullptr : bias.data(),
-                                     .y = made.writable<float>().data(),
-                                     .then = then};
-  convolve(layer, operands, call.threads());
+/// The bias of so many channels; empty where there is none.
+std::span<const float> bias_of(const Call& call, std::size_t channels) {
+  if (!call.has(2)) return {};
+  const std::span<const float> bias = call.floats(2);
+  if (bias.size() != channels)
+    call.fail("a bias " + text_of(call.in(2)) + " does not fit the weight " + text_of(call.in(1)));
+  return bias;
+}
+
+/// Makes the output [samples, channels, output...] and counts its products.
+Array& make_output(Call& call, std::size_t channels, const Ints& output, std::size_t terms) {
+  Ints shape{call.in(0).dim(0), static_cast<std::int64_t>(channels)};
+  shape.insert(shape.end(), output.begin(), output.end());
+  Array& made = call.make(0, call.in(0).type(), shape);
+  call.spend({made.size(), terms});
+  return made;
 }
 
 Kernel convolution(const NodeFacts&) {
   return [](Call& call) { convolve_then(call, {}); };
 }
 
-/// The weight [inputs, outputs, kernel...] of each group as rows of terms: [group][output][input][kernel].
-std::vector<float> rows_of(const ConvolutionLayer& layer, std::span<const float> w) {
-  const std::size_t taps = layer.terms / std::max<std::size_t>(layer.inputs, 1);
-  std::vector<float> rows;
-  rows.reserve(w.size());
-  for (std::size_t g = 0; g < layer.groups; ++g) {
-    for (std::size_t o = 0; o < layer.outputs; ++o) {
-      for (std::size_t c = 0; c < layer.inputs; ++c) {
-        const float* const from = w.data() + ((g * layer.inputs + c) * layer.outputs + o) * taps;
-        rows.insert(rows.end(), from, from + taps);
-      }
-    }
-  }
-  return rows;
+/// Of a node's attributes, for a weight [inputs, outputs, kernel...].
+TransposedLayer transposed_layer(const graph::Node& node, const Ints& weight) {
+  TransposedLayer layer;
+  layer.groups = static_cast<std::size_t>(std::max<std::int64_t>(node.int_or("group", 1), 1));
+  layer.outputs = static_cast<std::size_t>(weight[1]);
+  layer.kernel.assign(weight.begin() + 2, weight.end());
+  layer.inputs = static_cast<std::size_t>(weight[0]) / layer.groups;
+  layer.strides = graph::sizes_attribute(node, "strides", layer.kernel.size(), 1);
+  layer.dilations = graph::sizes_attribute(node, "dilations", layer.kernel.size(), 1);
+  return layer;
 }
 
-Kernel transposed_convolution(const NodeFacts&) {
-  return [](Call& call) {
-    ConvolutionLayer layer = layer_of(call, true);
-    Windows& windows = layer.windows;
-    windows.strides = graph::sizes_attribute(call.node(), "strides", windows.kernel.size(), 1);
-    windows.dilations = graph::sizes_attribute(call.node(), "dilations", windows.kernel.size(), 1);
-    const graph::KeptResult kept =
-        graph::kept_of(call.node(), windows.input, windows.kernel, windows.strides, windows.dilations);
-    windows.begin = kept.begin;
-    windows.output = kept.output;
-    run(call, layer, rows_of(layer, call.floats(1)).data());
+void run_transposed(Call& call, const TransposedLayer& layer, const Transposed* prepared) {
+  const OperandSizes of = sizes_of(call, true);
+  const graph::KeptResult kept =
+      graph::kept_of(call.node(), of.input, layer.kernel, layer.strides, layer.dilations);
+  const std::size_t channels = layer.groups * layer.outputs;
+  const std::span<const float> bias = bias_of(call, channels);
+  Array& made = make_output(call, channels, kept.output, layer.inputs * layer.taps());
+  if (made.size() == 0) return;
+  const TransposedSizes sizes{.samples = static_cast<std::size_t>(call.in(0).dim(0)),
+                              .begin = kept.begin,
+                              .input = of.input,
+                              .output = kept.output};
+  const TransposedOperands operands{.x = call.floats(0).data(),
+                                    .bias = bias.empty() ? nullptr : bias.data(),
+                                    .y = made.writable<float>().data()};
+  if (prepared) return prepared->run(sizes, operands, call.threads());
+  Transposed(layer, call.floats(1).data()).run(sizes, operands, call.threads());
+}
+
+/// Constant weights are brought once into the order in which they are taken.
+Kernel transposed_convolution(const NodeFacts& facts) {
+  const Array* const w = facts.constant(1);
+  std::shared_ptr<const Transposed> prepared;
+  if (w && w->carrier() == Carrier::kFloat && w->rank() >= 3 && facts.int_or("group", 1) >= 1)
+    prepared = std::make_shared<const Transposed>(transposed_layer(facts.node, w->shape()),
+                                                  w->values<float>().data());
+  return [prepared](Call& call) {
+    sizes_of(call, true);
+    run_transposed(call, transposed_layer(call.node(), call.in(1).shape()), prepared.get());
   };
 }
 
@@ -101,11 +113,26 @@ bool is_convolution(const graph::Node& node) {
 }
 
 void convolve_then(Call& call, const exact::TermsThen& then) {
-  ConvolutionLayer layer = layer_of(call, false);
-  graph::Window window = graph::window_of(call.node(), layer.windows.input, layer.windows.kernel);
-  layer.windows = {window.kernel, window.strides, window.dilations,
-                   window.begin,  window.input,   window.output};
-  run(call, layer, call.floats(1).data(), then);
+  const OperandSizes of = sizes_of(call, false);
+  const graph::Window window = graph::window_of(call.node(), of.input, of.kernel);
+  ConvolutionLayer layer{
+      .groups = of.groups,
+      .inputs = of.inputs,
+      .outputs = of.outputs,
+      .terms = of.inputs * static_cast<std::size_t>(product_of(of.kernel, 0, of.kernel.size())),
+      .windows = {window.kernel, window.strides, window.dilations, window.begin, window.input,
+                  window.output}};
+  const std::size_t channels = of.groups * of.outputs;
+  const std::span<const float> bias = bias_of(call, channels);
+  Array& made = make_output(call, channels, window.output, layer.terms);
+  if (made.size() == 0) return;
+  const ConvolutionOperands operands{.samples = static_cast<std::size_t>(call.in(0).dim(0)),
+                                     .x = call.floats(0).data(),
+                                     .w = call.floats(1).data(),
+                                     .bias = bias.empty() ? nullptr : bias.data(),
+                                     .y = made.writable<float>().data(),
+                                     .then = then};
+  convolve(layer, operands, call.threads());
 }
 
 std::span<const OperatorRow> convolution_operators() {

@@ -329,7 +329,7 @@ void convolve_spread(const ConvolutionLayer& layer, const ConvolutionOperands& o
 }
 
 bool may_spread(const ConvolutionLayer& layer) {
-  if (layer.windows.transposed || layer.terms == 0) return false;
+  if (layer.terms == 0) return false;
   const std::int64_t rows = std::min<std::int64_t>(layer.windows.output[0], kWidth);
   return spread_size(layer, layer.windows.axes() > 1 ? 1 : rows) <= kMostSpread;
 }
@@ -354,7 +354,7 @@ void convolve(const ConvolutionLayer& given, const ConvolutionOperands& operands
   if (given.outputs == 0 || given.groups == 0 || operands.samples == 0 || given.windows.positions() == 0)
     return;
   ConvolutionLayer layer = given;
-  layer.windows = given.windows.transposed ? given.windows : given.windows.on_fewer_axes();
+  layer.windows = given.windows.on_fewer_axes();
   const bool is_spread = how != WindowsAre::kLaidOut && may_spread(layer) &&
                          (how == WindowsAre::kSpread || is_spread_fastest(layer));
   is_spread ? convolve_spread(layer, operands, threads) : convolve_laid_out(layer, operands, threads);

@@ -29,7 +29,7 @@ struct ConvolutionOperands {
 enum class WindowsAre : std::uint8_t {
   kFastest,  ///< one of the others, by the layer's sizes
   kLaidOut,  ///< written term by term
-  kSpread,   ///< runs of a SpreadImage; laid out where transposed, or where that image would be large
+  kSpread,   ///< runs of a SpreadImage; laid out where that image would be large
 };
 
 /// Computes y on up to `threads` threads (0: as many as the machine has).

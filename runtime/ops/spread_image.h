@@ -15,7 +15,7 @@ namespace crumb::runtime {
 /// image itself has that form, and nothing is copied.
 class SpreadImage {
  public:
-  /// Precondition: the windows are not transposed and have a position.
+  /// Precondition: the windows have a position.
   SpreadImage(const Windows& windows, std::size_t channels);
 
   /// Whether the image itself has the form.

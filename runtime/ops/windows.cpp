@@ -8,19 +8,14 @@ namespace crumb::runtime {
 namespace {
 
 /// Part of an output row along the last axis, for one tap of the kernel. It has `count` elements; `inside` of
-/// them are in the input, from `offset` on, `step` apart. They go to the elements from `before` on, `gap`
-/// apart; the others are zeros.
+/// them are in the input, from `offset` on, `step` apart. They go to the elements from `before` on; the others
+/// are zeros.
 struct Run {
-  std::size_t count = 0, before = 0, inside = 0, gap = 1;
+  std::size_t count = 0, before = 0, inside = 0;
   std::size_t offset = 0, step = 1;
 
   void copy(const float* from, float* to) const {
     from += offset;
-    if (gap > 1) {
-      std::fill_n(to, count, 0.0F);
-      for (std::size_t i = 0; i < inside; ++i) to[before + i * gap] = from[i * step];
-      return;
-    }
     std::fill_n(to, before, 0.0F);
     if (step == 1) {
       std::copy_n(from, inside, to + before);
@@ -40,7 +35,7 @@ Run run_of(const Windows& w, const Ints& strides, const Ints& out, const Ints& k
     const std::int64_t place = w.place(i, out[i], k[i]);
     offset = place < 0 ? -1 : offset + place * strides[i];
   }
-  Run run{.count = count, .gap = w.transposed ? apart : 1, .step = w.transposed ? 1 : apart};
+  Run run{.count = count, .step = apart};
   if (offset < 0) return run;
   const auto is_inside = [&](std::size_t i) {
     return w.place(last, out[last] + static_cast<std::int64_t>(i), k[last]) >= 0;
@@ -48,7 +43,7 @@ Run run_of(const Windows& w, const Ints& strides, const Ints& out, const Ints& k
   while (run.before < count && !is_inside(run.before)) ++run.before;
   std::size_t behind = count;
   while (behind > run.before && !is_inside(behind - 1)) --behind;
-  run.inside = (behind - run.before + run.gap - 1) / run.gap;
+  run.inside = behind - run.before;
   if (run.inside > 0)
     run.offset = static_cast<std::size_t>(
         offset + w.place(last, out[last] + static_cast<std::int64_t>(run.before), k[last]));
@@ -62,21 +57,15 @@ std::size_t Windows::elements() const { return static_cast<std::size_t>(product_
 std::size_t Windows::positions() const { return static_cast<std::size_t>(product_of(output, 0, axes())); }
 
 std::int64_t Windows::place(std::size_t axis, std::int64_t out, std::int64_t k) const {
-  if (!transposed) {
-    const std::int64_t at = out * strides[axis] + k * dilations[axis] - begin[axis];
-    return at >= 0 && at < input[axis] ? at : -1;
-  }
-  const std::int64_t from = out + begin[axis] - k * dilations[axis];
-  if (from < 0 || from % strides[axis] != 0) return -1;
-  const std::int64_t at = from / strides[axis];
-  return at < input[axis] ? at : -1;
+  const std::int64_t at = out * strides[axis] + k * dilations[axis] - begin[axis];
+  return at >= 0 && at < input[axis] ? at : -1;
 }
 
 bool Windows::are_single_elements() const {
   const auto are = [](const Ints& sizes, std::int64_t n) {
     return std::ranges::all_of(sizes, [n](std::int64_t size) { return size == n; });
   };
-  return !transposed && input == output && are(kernel, 1) && are(strides, 1) && are(begin, 0);
+  return input == output && are(kernel, 1) && are(strides, 1) && are(begin, 0);
 }
 
 Windows Windows::on_fewer_axes() const {

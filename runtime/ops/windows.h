@@ -10,11 +10,9 @@
 
 namespace crumb::runtime {
 
-/// Sizes by spatial axis, of which there is one at least. Padding, and the gaps between the inputs of a
-/// transposed convolution, are no elements; they count as zeros.
+/// Sizes by spatial axis, of which there is one at least. Padding is no element; it counts as zeros.
 struct Windows {
   Ints kernel, strides, dilations, begin, input, output;
-  bool transposed = false;
 
   std::size_t axes() const { return kernel.size(); }
   std::size_t taps() const;
@@ -28,7 +26,7 @@ struct Windows {
   /// axes that have one element, one position and one tap.
   Windows on_fewer_axes() const;
 
-  /// The windows of outputs [first, first + count) of axis 0. Precondition: they are not transposed.
+  /// The windows of outputs [first, first + count) of axis 0.
   Windows part(std::int64_t first, std::int64_t count) const;
 
  private:

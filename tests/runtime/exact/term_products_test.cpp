@@ -16,6 +16,7 @@
 #include "tests/support/number_bits.h"
 
 using crumb::runtime::exact::dot_ref;
+using crumb::runtime::exact::PartialTerms;
 using crumb::runtime::exact::place_of_term;
 using crumb::runtime::exact::TermProducts;
 using crumb::runtime::exact::TermsThen;
@@ -142,5 +143,43 @@ TEST_CASE("term products: every way has the definition's bits, and writes nothin
       if (crumb::may_use(crumb::Isa::kAvx512))
         CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx512));
     }
+  }
+}
+
+TEST_CASE("term products: terms that are divided among partial sums in any way, some of which have none") {
+  std::mt19937_64 engine(51);
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    DrawnTerms drawn(engine);
+    TermProducts& p = drawn.products;
+    std::size_t counts[16] = {}, left = p.terms;
+    const std::size_t most = 1 + engine() % 16;  // partial sums that have any
+    while (left > 0) {
+      const std::size_t some = std::min<std::size_t>(left, 1 + engine() % 40);
+      counts[engine() % most * 7 % 16] += some;
+      left -= some;
+    }
+    const PartialTerms partial = PartialTerms::of(counts);
+    p.partial = &partial;
+    std::vector<float> expected = drawn.y;
+    p.y = expected.data();
+    crumb::runtime::exact::multiply_terms_ref(p);
+    for (std::size_t n = 0; n < p.outputs && p.then.what == TermsThen::What::kNothing; ++n) {
+      float sums[16] = {};
+      for (std::size_t i = 0, at = 0; i < 16; ++i)
+        for (std::size_t end = at + counts[i]; at < end; ++at)
+          sums[i] = std::fma(p.x[p.x_offsets[at]], p.w[n * p.w_stride + at], sums[i]);
+      const float sum = crumb::runtime::exact::fold(sums) + (p.bias ? p.bias[n] : 0.0F);
+      CHECK((std::isnan(sum) ? std::isnan(expected[n * p.y_stride]) : sum == expected[n * p.y_stride]));
+    }
+    const auto is_same_by = [&](const auto& way) {
+      drawn.y.assign(drawn.y.size(), 7.0F);
+      p.y = drawn.y.data();
+      way(p);
+      return number_bits(drawn.y) == number_bits(expected);
+    };
+    CHECK(is_same_by(crumb::runtime::exact::multiply_terms));
+    if (crumb::may_use(crumb::Isa::kAvx2)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx2));
+    if (crumb::may_use(crumb::Isa::kAvx512)) CHECK(is_same_by(crumb::runtime::exact::multiply_terms_avx512));
   }
 }

@@ -62,21 +62,14 @@ struct DrawnLayer {
     const std::size_t axes = 1 + below(std::size_t{3});
     const int longest = axes == 1 ? 200 : axes == 2 ? 40 : 9;
     const bool is_single = below(6) == 0, has_padding = below(3) != 0, has_strides = below(2) == 0;
-    windows.transposed = below(8) == 0;
     while (windows.axes() < axes) {
       const std::int64_t kernel = is_single ? 1 : 1 + below(below(2) == 0 ? 3 : 5);
       const std::int64_t dilation = below(3) == 0 ? 1 + below(3) : 1, reach = (kernel - 1) * dilation;
       const std::int64_t stride = has_strides ? 1 + below(4) : 1;
       const std::int64_t size = below(7) == 0 ? 1 : 1 + below(longest);
-      std::int64_t begin = has_padding ? below(4) : 0, end = has_padding ? below(4) : 0;
-      if (windows.transposed) {
-        const std::int64_t full = (size - 1) * stride + reach + 1;
-        begin = std::min(begin, full - 1);
-        windows.output.push_back(std::max<std::int64_t>(1, full - begin - end));
-      } else {
-        end = std::max(end, reach + 1 - size - begin);  // one window at least
-        windows.output.push_back((size + begin + end - reach - 1) / stride + 1);
-      }
+      const std::int64_t begin = has_padding ? below(4) : 0;
+      const std::int64_t end = std::max(has_padding ? below(4) : 0, reach + 1 - size - begin);  // one window
+      windows.output.push_back((size + begin + end - reach - 1) / stride + 1);
       windows.kernel.push_back(kernel);
       windows.dilations.push_back(dilation);
       windows.strides.push_back(stride);
