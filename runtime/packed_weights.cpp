@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/operator_traits.h"
 #include "graph/weighted_product.h"
+#include "runtime/lower/domain.h"
 #include "runtime/operator.h"
 #include "runtime/ops/held_matrix.h"
 
@@ -29,11 +31,22 @@ Packed find_packed(const graph::Graph& graph, const std::string& value) {
   return {.rows = tensor ? tensor->packed_rows() : nullptr};
 }
 
+/// Whether its kernel is that of a recurrent operator, in front of which lowering puts the inputs' products or
+/// not.
+bool is_recurrent(const Node& node) {
+  Node usual;
+  usual.op = node.op;
+  return node.domain == kRuntimeDomain ? graph::is_any(usual, graph::trait::kRecurrent)
+                                       : graph::is_any(node, graph::trait::kRecurrent);
+}
+
 /// Whether the kernel of the node works on its input `input` as it is packed.
 bool keeps_packed(const Node& node, std::size_t input, const Packed& constant) {
   const OperatorRow* const row = find_operator(node.op, node.domain);
   if (!row || row->holds != input) return false;
   const auto product = graph::weighted_product(node, constant.rank(), input);
+  if (is_recurrent(node))
+    return constant.codes && HeldMatrix::keeps_codes(*constant.codes, MatrixOrder::kOutputsTerms);
   if (!product)
     return constant.codes ? gathers_codes(node, *constant.codes) : gathers_rows(node, *constant.rows);
   const MatrixOrder order =

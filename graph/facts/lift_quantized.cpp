@@ -8,6 +8,7 @@
 #include "graph/edit.h"
 #include "graph/facts/constant_values.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/operator_traits.h"
 #include "graph/qonnx/pack_constant.h"
 #include "graph/qonnx/quant_arithmetic.h"
 #include "graph/strided_index.h"
@@ -101,8 +102,9 @@ class Lifter {
     follow(chain, found->elements);
     const std::string& name = chain.back();
     if (links_.is_output(name)) return;
-    auto constant =
-        pack_constant(found->elements, found->format, axes_of(name, found->elements.shape.size()));
+    const MatrixAxes axes = axes_of(name, found->elements.shape.size());
+    auto constant = pack_constant(found->elements, found->format, axes);
+    if (!constant && axes != MatrixAxes{}) constant = pack_constant(found->elements, found->format, {});
     if (!constant) return;
     lifted_.emplace(name, std::move(*constant));
     gone_.insert(chain.begin(), chain.end());
@@ -224,6 +226,8 @@ class Lifter {
     const auto consumers = links_.consumers(name);
     if (consumers.empty() || rank < 2) return {};
     const Node& node = known_.nodes[consumers[0]];
+    constexpr std::size_t kOfRecurrent = 3;  // axes of W and R: directions, rows of gates, terms
+    if (is_any(node, trait::kRecurrent) && rank == kOfRecurrent) return {1};
     const bool is_second = node.inputs.size() > 1 && node.inputs[1] == name;
     const auto product = weighted_product(node, rank, is_second ? 1 : 0);
     if (!product) return {};

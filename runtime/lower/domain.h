@@ -8,6 +8,12 @@
 //   Values   codes -> floats     scale, zero: (code - zero) * scale
 //   Conv     codes, weights, factors, shifts, thresholds, lines -> floats or codes
 //   MatMul   codes [..., terms], weights, factors, shifts, thresholds, lines -> [..., outputs]
+//   Phases   [N, groups * phases * outputs, windows...] -> [N, groups * outputs, windows * strides less what
+//            is cut...]: attributes group, strides and cut, of each axis before and behind. Phase [r, ...]
+//            has the elements [i * stride + r, ...]; of codes or floats
+//   LSTM, GRU, RNN  the standard's, but that inputs 0 and 1 are the products of its X with the W of each
+//            direction, [time, batch, gates] or [batch, time, gates] as `layout` has X; R of one direction
+//            may be a matrix
 //   Products codes [..., rows, terms], codes [..., terms, columns], factor -> floats [..., rows, columns];
 //            axes before the last two broadcast
 //

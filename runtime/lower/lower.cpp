@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "graph/operator_traits.h"
 #include "graph/weighted_product.h"
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
@@ -13,6 +14,7 @@
 #include "runtime/lower/follow.h"
 #include "runtime/lower/keep_floats.h"
 #include "runtime/lower/pads.h"
+#include "runtime/lower/phases.h"
 #include "runtime/lower/step_functions.h"
 
 namespace crumb::runtime {
@@ -79,13 +81,13 @@ class Lowering {
       return;
     }
     const auto product = graph::weighted_product(node, 2);
-    const bool has_kernel = product && product->terms != graph::Terms::kTransposed;
-    if (has_kernel && node.inputs.size() >= 2 && known_.is_coded_weight(node.inputs[1])) {
+    if (product && node.inputs.size() >= 2 && known_.is_coded_weight(node.inputs[1])) {
       const std::string why = lower_product(i);
       if (why.empty()) return;
       made_.floats.emplace_back(node.name, why);
     }
-    const bool is_plain = has_kernel && product->bias == graph::kNoInput;  // MatMul
+    if (graph::is_any(node, graph::trait::kRecurrent) && lower_recurrent(node)) return;
+    const bool is_plain = product && product->bias == graph::kNoInput;  // MatMul
     if (is_plain && lower_products(node)) return;
     if (node.has_input(0) && coded_.contains(node.inputs[0])) {
       if (moves_codes(node)) return emit_move(node, node, coded_.at(node.inputs[0]));
@@ -130,6 +132,17 @@ class Lowering {
     return operand(known_, node.inputs[2], {.count = channels, .rank = 2});
   }
 
+  /// Those of [N, C, sizes...]; empty where not all are known.
+  Ints spatial_sizes(const std::string& value) const {
+    const auto shape = from_.shape_of(value);
+    Ints sizes;
+    for (std::size_t i = 2; shape && i < shape->size(); ++i) {
+      if (!(*shape)[i].known()) return {};
+      sizes.push_back((*shape)[i].size);
+    }
+    return sizes;
+  }
+
   /// Empty, or why the node stays as it is.
   std::string lower_product(std::size_t i) {
     const Node node = without_pads(from_.nodes[i]);
@@ -144,7 +157,15 @@ class Lowering {
     auto weight = known_.weight_of(node.inputs[1], product.output_axis);
     if (!weight.ok()) return weight.failure().message;
     IntegerWeight& w = weight.value();
-    const auto bias = own_bias(node, w.outputs());
+    const auto channels = static_cast<std::size_t>(product.outputs(known_.weight_shape(node.inputs[1])));
+    std::optional<PhaseConvolution> phases;
+    if (product.terms == graph::Terms::kTransposed) {
+      auto made = phase_convolution(node, w, spatial_sizes(node.inputs[0]));
+      if (!made.ok()) return made.failure().message;
+      phases = std::move(made.value());
+      w = std::move(phases->weight);
+    }
+    const auto bias = own_bias(node, channels);
     if (!bias) return "what it adds is no constant of its channels";
 
     std::vector<ChainStep> steps;
@@ -161,22 +182,121 @@ class Lowering {
       return "its sums pass 32 bits";
     const FollowedChain found = follow(
         known_, node.outputs[0],
-        {.count = w.outputs(),
+        {.count = channels,
          .behind = convolves ? rank - 2 : 0,
          .rank = product.bias != graph::kNoInput ? std::optional(rank) : from_.rank_of(node.outputs[0])});
     std::vector<ChainStep> all = steps;
     all.insert(all.end(), found.steps.begin(), found.steps.end());
+    if (phases) {
+      all = phases->by_row(std::move(all));
+      steps = phases->by_row(std::move(steps));
+      shift = phases->by_row(shift);
+    }
+    const Node& computed = phases ? phases->convolution : node;
+    const Node* const places = phases ? &phases->phases : nullptr;
     Chain chain(factors, all);
     const bool pools_fall = !found.moves.empty() && falls_anywhere(chain);
     if (found.quantizer_node && chain.is_sound() && !pools_fall) {
-      emit_thresholds(node, x, std::move(w), chain, found, least, most);
+      emit_thresholds(computed, places, x, std::move(w), chain, found, least, most);
     } else if (Chain(factors, steps).is_sound()) {
-      emit_floats(node, x, w, factors, alpha, shift, least, most);
+      emit_floats(computed, places, x, w, factors, alpha, shift, least, most);
     } else {
       return "its scales or what it adds are too large or too small";
     }
     made_.integers.push_back(node.name);
     return "";
+  }
+
+  /// A recurrent node of coded weights: its inputs' products are nodes in front of it, of integers where the
+  /// inputs are codes, and the weights of its state stay packed. False where its weights are floats, or have
+  /// both directions and are no integers.
+  bool lower_recurrent(const Node& node) {
+    if (!node.has_input(1) || !known_.is_coded_weight(node.inputs[1])) return false;
+    const Ints shape = known_.weight_shape(node.inputs[1]);
+    if (shape.size() != 3 || shape[0] < 1 || shape[0] > 2) return false;
+    Node made = node;
+    made.domain = std::string(kRuntimeDomain);
+    if (!multiply_inputs(node, shape, made)) return false;
+    const auto state = from_.quantized.find(node.inputs[2]);
+    if (state != from_.quantized.end()) {
+      if (auto matrix = as_matrix(state->second, {0, 1})) made.inputs[2] = add(node.inputs[2], *matrix);
+    }
+    for (std::size_t i = 3; i < made.inputs.size(); ++i) need_floats(made.inputs[i]);
+    made_.graph.nodes.push_back(std::move(made));
+    return true;
+  }
+
+  /// Adds the products of a recurrent node's inputs as inputs 0 and 1 of `made`. `shape`: of its weight.
+  bool multiply_inputs(const Node& node, const Ints& shape, Node& made) {
+    const auto directions = static_cast<std::size_t>(shape[0]), terms = static_cast<std::size_t>(shape[2]);
+    made.inputs[1].clear();
+    const auto x = coded_.find(node.inputs[0]);
+    auto weight = known_.weight_of(node.inputs[1], 1);
+    std::vector<std::int32_t> least, most;
+    if (x != coded_.end() && weight.ok() &&
+        bound_sums(weight.value(), x->second.quantizer.low - x->second.quantizer.zero,
+                   x->second.quantizer.high - x->second.quantizer.zero, least, most)) {
+      const IntegerWeight& all = weight.value();
+      std::vector<double> factors;
+      for (const double scale : all.scales) factors.push_back(scale * x->second.quantizer.scale);
+      if (Chain(factors, {}).is_sound()) {
+        for (std::size_t d = 0; d < directions; ++d) {
+          made.inputs[d] = fresh(node.name + ".products");
+          emit_floats(product_in_front(node, d, made.inputs[d]), nullptr, x->second,
+                      of_direction(all, d, directions, terms), factors, 1, {}, least, most);
+        }
+        made_.integers.push_back(node.name);
+        return true;
+      }
+    }
+    const auto packed = from_.quantized.find(node.inputs[1]);
+    const auto matrix = packed == from_.quantized.end() ? std::nullopt : as_matrix(packed->second, {1, 0});
+    if (!matrix) return false;
+    need_floats(node.inputs[0]);
+    made.inputs[0] = fresh(node.name + ".products");
+    Node product = product_in_front(node, 0, made.inputs[0]);
+    product.inputs = {node.inputs[0], add(node.inputs[1], *matrix)};
+    know(made.inputs[0], ElementType::kFloat, {});
+    made_.graph.nodes.push_back(std::move(product));
+    return true;
+  }
+
+  static Node product_in_front(const Node& node, std::size_t direction, const std::string& output) {
+    return {.name = node.name + (direction == 0 ? ".inputs" : ".inputs_back"),
+            .op = "MatMul",
+            .domain = {},
+            .version = 13,
+            .inputs = {},
+            .outputs = {output},
+            .attributes = {},
+            .metadata = node.metadata};
+  }
+
+  /// Rows of one direction, of a weight [rows, directions, terms].
+  static IntegerWeight of_direction(const IntegerWeight& all, std::size_t direction, std::size_t directions,
+                                    std::size_t terms) {
+    IntegerWeight own{
+        .shape = {all.shape[0], static_cast<std::int64_t>(terms)}, .integers = {}, .scales = all.scales};
+    for (std::size_t row = 0; row < all.outputs(); ++row) {
+      const auto first =
+          all.integers.begin() + static_cast<std::ptrdiff_t>((row * directions + direction) * terms);
+      own.integers.insert(own.integers.end(), first, first + static_cast<std::ptrdiff_t>(terms));
+    }
+    return own;
+  }
+
+  /// The codes [1, rows, terms] of one direction, whose rows are stored one behind the other, as a matrix
+  /// with these axes.
+  static std::optional<graph::QuantizedConstant> as_matrix(const graph::QuantizedConstant& constant,
+                                                           std::vector<std::int64_t> axes) {
+    const Ints shape = constant.shape();
+    if (shape.size() != 3 || shape[0] != 1 || constant.tensor->encoding.stack_axes != 0 ||
+        constant.axes != graph::tensor_axes(3, 1))
+      return std::nullopt;
+    QuantizedTensor matrix = *constant.tensor;
+    matrix.shape = {static_cast<std::uint64_t>(shape[1]), static_cast<std::uint64_t>(shape[2])};
+    return graph::QuantizedConstant{.tensor = std::make_shared<const QuantizedTensor>(std::move(matrix)),
+                                    .axes = std::move(axes)};
   }
 
   /// A product of two matrices of codes, which its sums leave as floats. False where it is none.
@@ -260,9 +380,10 @@ class Lowering {
     return made;
   }
 
-  void emit_floats(const Node& node, const Coded& x, const IntegerWeight& w, std::vector<double> factors,
-                   double alpha, std::vector<double> shift, const std::vector<std::int32_t>& least,
-                   const std::vector<std::int32_t>& most) {
+  /// `places`: what brings the product's phases into their places, or null.
+  void emit_floats(const Node& node, const Node* places, const Coded& x, const IntegerWeight& w,
+                   std::vector<double> factors, double alpha, std::vector<double> shift,
+                   const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
     Node made = product_node(node, x, w, least, most);
     for (double& factor : factors) factor *= alpha;
     shift.resize(std::max<std::size_t>(shift.size(), 1), 0.0);
@@ -270,12 +391,25 @@ class Lowering {
     const auto channels = static_cast<std::int64_t>(w.outputs());
     made.inputs.push_back(add(node.name + ".factors", tensor_of(ElementType::kDouble, {channels}, factors)));
     made.inputs.push_back(add(node.name + ".shifts", tensor_of(ElementType::kDouble, {channels}, shift)));
-    made.outputs = {node.outputs[0]};
-    made_.graph.nodes.push_back(std::move(made));
+    emit_product(std::move(made), places, node.outputs[0], ElementType::kFloat);
   }
 
-  void emit_thresholds(const Node& node, const Coded& x, IntegerWeight w, const Chain& chain,
-                       const FollowedChain& found, std::vector<std::int32_t>& least,
+  /// Adds a product that makes `output`, and what brings it into its places.
+  void emit_product(Node product, const Node* places, const std::string& output, ElementType type) {
+    product.outputs = {places ? fresh(output + ".phases") : output};
+    if (places) {
+      Node placed = *places;
+      placed.inputs = product.outputs;
+      placed.outputs = {output};
+      know(product.outputs[0], type, {});
+      made_.graph.nodes.push_back(std::move(product));
+      product = std::move(placed);
+    }
+    made_.graph.nodes.push_back(std::move(product));
+  }
+
+  void emit_thresholds(const Node& node, const Node* places, const Coded& x, IntegerWeight w,
+                       const Chain& chain, const FollowedChain& found, std::vector<std::int32_t>& least,
                        std::vector<std::int32_t>& most) {
     const StepFunctions functions = step_functions(chain, found.quantizer, w, least, most);
     Node made = product_node(node, x, w, least, most);
@@ -294,7 +428,7 @@ class Lowering {
     made.attributes["low"] = std::int64_t{found.quantizer.low};
     made.attributes["bipolar"] = std::int64_t{found.quantizer.bipolar};
     made.attributes["type"] = std::int64_t{graph::onnx_number(type_of(found.quantizer))};
-    emit_with_moves(std::move(made), found);
+    emit_with_moves(std::move(made), places, found);
     for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
     for (const std::size_t move : found.moves) done_[move] = true;
     done_[*found.quantizer_node] = true;
@@ -303,7 +437,7 @@ class Lowering {
   }
 
   /// Adds a product that makes codes, and behind it the moves of its chain.
-  void emit_with_moves(Node product, const FollowedChain& found) {
+  void emit_with_moves(Node product, const Node* places, const FollowedChain& found) {
     const Node& quantizer = from_.nodes[*found.quantizer_node];
     const bool is_linear = quantizer.is("QuantizeLinear");
     const ElementType type = type_of(found.quantizer);
@@ -312,9 +446,8 @@ class Lowering {
         found.clip_node ? from_.nodes[*found.clip_node].outputs[0] : quantizer.outputs[0];
     const std::string codes = is_linear ? value : fresh(value + ".codes");
     std::string now = found.moves.empty() ? codes : fresh(value + ".sums");
-    product.outputs = {now};
     know(now, type, {});
-    made_.graph.nodes.push_back(std::move(product));
+    emit_product(std::move(product), places, now, type);
     for (const std::size_t move : found.moves) {
       Node moved = from_.nodes[move];
       moved.inputs[0] = now;
@@ -389,7 +522,7 @@ class Lowering {
 
   /// A convolution that takes what the Pads before it take, and adds their zeros itself; else the node.
   Node without_pads(Node node) const {
-    if (!graph::is_convolution(node)) return node;
+    if (!graph::is_convolution(node) || node.is("ConvTranspose")) return node;
     const std::size_t rank = known_.weight_shape(node.inputs[1]).size();
     for (auto pad = padded_.find(node.inputs[0]); pad != padded_.end(); pad = padded_.find(node.inputs[0])) {
       auto made = with_zeros_of(pad->second.second, node, rank);
@@ -450,6 +583,13 @@ class Lowering {
   std::string add(const std::string& requested, Tensor tensor) {
     const std::string name = fresh(requested);
     made_.graph.initializers.emplace(name, std::move(tensor));
+    return name;
+  }
+
+  std::string add(const std::string& requested, graph::QuantizedConstant constant) {
+    const std::string name = fresh(requested);
+    know(name, ElementType::kFloat, {});
+    made_.graph.quantized.emplace(name, std::move(constant));
     return name;
   }
 

@@ -29,6 +29,7 @@ std::span<const OperatorRow> quantize_operators();   ///< QuantizeLinear, Dequan
 std::span<const OperatorRow> qonnx_operators();      ///< QONNX's quantizers
 std::span<const OperatorRow> integer_operators();    ///< what lowering makes (lower/domain.h)
 std::span<const OperatorRow> integer_convolution_operators();
+std::span<const OperatorRow> phase_operators();
 
 using Family = std::span<const OperatorRow> (*)();
 inline constexpr Family kOperatorFamilies[] = {
@@ -36,8 +37,8 @@ inline constexpr Family kOperatorFamilies[] = {
     index_operators,       matrix_operators,        convolution_operators, pooling_operators,
     reduction_operators,   normalization_operators, recurrent_operators,   resize_operators,
     quantize_operators,    qonnx_operators,         integer_operators,     integer_convolution_operators,
-    attention_operators,   along_axis_operators,    einsum_operators,      loop_operators,
-    signal_operators,
+    phase_operators,       attention_operators,     along_axis_operators,  einsum_operators,
+    loop_operators,        signal_operators,
 };
 
 }  // namespace crumb::runtime

@@ -2,14 +2,17 @@
 //
 // In the order in which it is computed: the inputs' products, then the biases (both halves added up), then
 // the products of the state, then peepholes; clipped; then the activations. Products are those of
-// exact/products.h.
+// exact/products.h. Lowering has the inputs' products computed by nodes in front (lower/domain.h): these take
+// codes as they are.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 
 #include "runtime/exact/functions.h"
 #include "runtime/exact/products.h"
+#include "runtime/lower/domain.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/held_matrix.h"
 #include "runtime/ops/movement.h"
 
 namespace crumb::runtime {
@@ -120,6 +123,8 @@ struct Cell {
   bool coupled = false, linear_first = false;
   float most = 0;  ///< of what goes into the gates' activations; 0: no bound
   std::optional<std::int64_t> hidden;
+  bool takes_products = false;             ///< inputs 0 and 1 are the products of each direction
+  std::shared_ptr<const HeldMatrix> held;  ///< R; null where it is computed
 
   std::size_t directions() const { return both ? 2 : 1; }
   std::size_t own_functions() const { return functions.size() / directions(); }
@@ -140,6 +145,8 @@ Cell cell_of(const NodeFacts& facts, std::size_t gates, std::size_t states,
   cell.linear_first = facts.int_or("linear_before_reset", 0) != 0;
   cell.most = facts.float_or("clip", 0);
   if (facts.node.has("hidden_size")) cell.hidden = facts.int_or("hidden_size", 0);
+  cell.takes_products = facts.node.domain == kRuntimeDomain;
+  cell.held = HeldMatrix::of(facts, 2, MatrixOrder::kOutputsTerms);
   return cell;
 }
 
@@ -156,18 +163,24 @@ void expect(const Call& call, std::size_t i, const char* name, const Ints& shape
 class Recurrence {
  public:
   Recurrence(const Cell& cell, Call& call) : cell_(cell), call_(call) {
-    const Array &x = call.in(0), &r = call.in(2);
-    if (x.rank() != 3 || call.in(1).rank() != 3 || r.rank() != 3)
-      call.fail("expected X, W and R of 3 axes, found " + text_of(x) + ", " + text_of(call.in(1)) + ", " +
-                text_of(r));
+    const Array& x = call.in(0);
+    Ints r = cell.held ? cell.held->shape() : call.in(2).shape();
+    if (r.size() == 2) r.insert(r.begin(), 1);  // as codes are held
+    if (x.rank() != 3 || (!cell.takes_products && call.in(1).rank() != 3) || r.size() != 3)
+      call.fail("expected X, W and R of 3 axes, found " + text_of(x) +
+                (cell.takes_products ? "" : ", " + text_of(call.in(1))) + ", " + graph::text_of(r));
     const std::int64_t time = x.dim(cell.batch_first ? 1 : 0), batch = x.dim(cell.batch_first ? 0 : 1);
-    const std::int64_t hidden = r.dim(2), inputs = x.dim(2);
+    const std::int64_t hidden = r[2], inputs = x.dim(2);
     const auto gates = static_cast<std::int64_t>(cell.gates),
                directions = static_cast<std::int64_t>(cell.directions());
     if (cell.hidden.value_or(hidden) != hidden)
-      call.fail("hidden_size is " + std::to_string(*cell.hidden) + ", R is " + text_of(r));
-    expect(call, 1, "W", {directions, gates * hidden, inputs});
-    expect(call, 2, "R", {directions, gates * hidden, hidden});
+      call.fail("hidden_size is " + std::to_string(*cell.hidden) + ", R is " + graph::text_of(r));
+    if (!cell.takes_products) expect(call, 1, "W", {directions, gates * hidden, inputs});
+    for (std::size_t d = 0; cell.takes_products && d < cell.directions(); ++d)
+      expect(call, d, "X W", {x.dim(0), x.dim(1), gates * hidden});
+    if (r != Ints{directions, gates * hidden, hidden})
+      call.fail("R is " + graph::text_of(r) + ", expected " +
+                graph::text_of(Ints{directions, gates * hidden, hidden}));
     if (call.has(3)) expect(call, 3, "B", {directions, 2 * gates * hidden});
     s_ = {static_cast<std::size_t>(time), static_cast<std::size_t>(batch), static_cast<std::size_t>(inputs),
           static_cast<std::size_t>(hidden)};
@@ -239,14 +252,26 @@ class Recurrence {
                     call_.threads());
   }
 
+  /// By R: `rows` of the hidden state to the gates' products.
+  void multiply_state(std::size_t d, std::size_t rows, const float* h, const float* r, float* y) const {
+    if (!cell_.held) return multiply(rows, width(), s_.hidden, h, r, y);
+    if (rows * width() == 0) return;
+    cell_.held->multiply({.rows = rows, .x = h, .x_stride = s_.hidden, .y = y, .y_row = width()}, d,
+                         call_.threads());
+  }
+
   void run_direction(std::size_t d, Array& y, std::vector<Array>& last) {
     const std::size_t n = s_.hidden;
     const bool backwards = cell_.reverse || d == 1;
-    const float* const w = call_.floats(1).data() + d * width() * s_.inputs;
-    const float* const r = call_.floats(2).data() + d * width() * n;
+    const float* const r = cell_.held ? nullptr : call_.floats(2).data() + d * width() * n;
     const float* const b = call_.has(3) ? call_.floats(3).data() + d * 2 * width() : nullptr;
     std::vector<float> inputs(s_.time * s_.batch * width()), products(s_.batch * width());
-    multiply(s_.time * s_.batch, width(), s_.inputs, call_.floats(0).data(), w, inputs.data());
+    if (cell_.takes_products) {
+      std::ranges::copy(call_.floats(d), inputs.begin());
+    } else {
+      const float* const w = call_.floats(1).data() + d * width() * s_.inputs;
+      multiply(s_.time * s_.batch, width(), s_.inputs, call_.floats(0).data(), w, inputs.data());
+    }
     for (std::size_t row = 0; b && row < s_.time * s_.batch; ++row) {
       for (std::size_t i = 0; i < width(); ++i) {
         // The reset gate multiplies the hidden gate's own bias where it comes after the linear map.
@@ -258,7 +283,7 @@ class Recurrence {
     if (cell_.states == 2) state.push_back(initial(6, "initial_c", d));
     const auto ys = y.writable<float>();
     for (std::size_t step = 0; step < s_.time; ++step) {
-      multiply(s_.batch, width(), n, state[0].data(), r, products.data());
+      multiply_state(d, s_.batch, state[0].data(), r, products.data());
       for (std::size_t i = 0; i < s_.batch; ++i) {
         const auto length = static_cast<std::size_t>(lengths_[i]);
         if (step >= length) continue;
@@ -269,7 +294,7 @@ class Recurrence {
         if (cell_.gates == 4) {
           lstm(d, gates, of_state, h, std::span(state[1].data() + i * n, n));
         } else if (cell_.gates == 3) {
-          gru(d, gates, of_state, h, r + 2 * n * n, b ? b + width() + 2 * n : nullptr);
+          gru(d, gates, of_state, h, r, b ? b + width() + 2 * n : nullptr);
         } else {
           add(gates, of_state);
           clip(gates);
@@ -326,9 +351,9 @@ class Recurrence {
     for (std::size_t j = 0; j < n; ++j) h[j] = out[j] * fresh[j];
   }
 
-  /// Gates z, r, h. `last`: the rows of R of the hidden gate; `bias`: its half of B.
+  /// Gates z, r, h. `r`: the direction's R, null where it is held; `bias`: the hidden gate's half of B.
   void gru(std::size_t d, std::span<float> gates, std::span<const float> of_state, std::span<float> h,
-           const float* last, const float* bias) {
+           const float* r, const float* bias) {
     const std::size_t n = s_.hidden;
     const Activation* const f = cell_.functions.data() + d * cell_.own_functions();
     const std::span<float> z = gates.first(n), reset = gates.subspan(n, n), fresh = gates.subspan(2 * n, n);
@@ -341,10 +366,14 @@ class Recurrence {
       for (std::size_t j = 0; j < n; ++j)
         fresh[j] += reset[j] * (bias ? of_state[2 * n + j] + bias[j] : of_state[2 * n + j]);
     } else {
-      std::vector<float> masked(n), recurrent(n);
+      std::vector<float> masked(n), recurrent(3 * n);
       for (std::size_t j = 0; j < n; ++j) masked[j] = reset[j] * h[j];
-      multiply(1, n, n, masked.data(), last, recurrent.data());
-      add(fresh, recurrent);
+      if (r) {
+        multiply(1, n, n, masked.data(), r + 2 * n * n, recurrent.data() + 2 * n);
+      } else {
+        multiply_state(d, 1, masked.data(), r, recurrent.data());
+      }
+      add(fresh, std::span(recurrent).subspan(2 * n));
     }
     clip(fresh);
     f[1](fresh);
@@ -369,8 +398,14 @@ Kernel rnn(const NodeFacts& facts) { return recurrent(facts, 1, 1, {"tanh"}); }
 }  // namespace
 
 std::span<const OperatorRow> recurrent_operators() {
+  constexpr std::size_t kR = 2;
   static constexpr OperatorRow kRows[] = {
-      {"LSTM", lstm, Takes::kFloats}, {"GRU", gru, Takes::kFloats}, {"RNN", rnn, Takes::kFloats}};
+      {.op = "LSTM", .maker = lstm, .takes = Takes::kFloats, .holds = kR},
+      {.op = "GRU", .maker = gru, .takes = Takes::kFloats, .holds = kR},
+      {.op = "RNN", .maker = rnn, .takes = Takes::kFloats, .holds = kR},
+      {.op = "LSTM", .maker = lstm, .takes = Takes::kFloats, .domain = kRuntimeDomain, .holds = kR},
+      {.op = "GRU", .maker = gru, .takes = Takes::kFloats, .domain = kRuntimeDomain, .holds = kR},
+      {.op = "RNN", .maker = rnn, .takes = Takes::kFloats, .domain = kRuntimeDomain, .holds = kR}};
   return kRows;
 }
 

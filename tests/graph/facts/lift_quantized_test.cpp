@@ -29,6 +29,8 @@ const std::vector<Layer> kLayers = {
     {"Conv", {6, 4, 3}, 0},
     {"ConvTranspose", {4, 6, 2}, 1},
     {"MatMul", {2, 12, 5}, 2},
+    {"LSTM", {1, 8, 20}, 1},
+    {"GRU", {2, 6, 10}, 1},
 };
 
 TEST_CASE("lift: what was lowered comes back byte for byte") {

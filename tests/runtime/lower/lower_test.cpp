@@ -122,6 +122,7 @@ struct Drawn {
     const std::int64_t groups = draw.one_in(3) ? channels : 1;
     outputs =
         groups * (groups == 1 ? draw.from(1, std::max<std::int64_t>(most_outputs, 3)) : draw.from(1, 3));
+    if (draw.one_in(3)) return transposed(draw, x, axes, channels, outputs, groups);
     std::vector<std::int64_t> kernel{outputs, channels / groups}, strides, dilations, pads;
     for (std::size_t i = 0; i < axes; ++i) {
       kernel.push_back(draw.from(1, 3));
@@ -139,6 +140,34 @@ struct Drawn {
       attributes["pads"] = pads;
     }
     return builder.node("Conv", inputs, attributes);
+  }
+
+  /// Cut at both ends, or longer than what the inputs reach. Large ones have no kernels that leave most
+  /// weights of a convolution of their phases zero: these stay floats.
+  std::string transposed(Draws& draw, const std::string& x, std::size_t axes, std::int64_t channels,
+                         std::int64_t outputs, std::int64_t groups) {
+    const bool large = most_outputs > 5;
+    std::vector<std::int64_t> kernel{channels, outputs / groups}, strides, dilations, longer, begin, end;
+    for (std::size_t i = 0; i < axes; ++i) {
+      strides.push_back(draw.from(1, 3));
+      kernel.push_back(draw.from(large ? strides.back() : 1, large || axes < 3 ? 4 : 2));
+      dilations.push_back(draw.from(1, large ? 1 : 2));
+      const std::int64_t reach = (kernel.back() - 1) * dilations.back();
+      begin.push_back(draw.from(0, reach));
+      end.push_back(draw.from(0, reach - begin.back()));
+      longer.push_back(draw.from(0, strides.back() - 1));
+    }
+    begin.insert(begin.end(), end.begin(), end.end());
+    std::vector<std::string> inputs{x, weight(builder, draw, kernel, 1)};
+    if (draw.one_in(2)) inputs.push_back(builder.constant("b" + x, draw.numbers({outputs})));
+    std::map<std::string, graph::Attribute> attributes{
+        {"strides", strides}, {"dilations", dilations}, {"group", groups}, {"output_padding", longer}};
+    if (draw.one_in(4)) {
+      attributes["auto_pad"] = std::string(draw.one_in(2) ? "SAME_UPPER" : "SAME_LOWER");
+    } else {
+      attributes["pads"] = begin;
+    }
+    return builder.node("ConvTranspose", inputs, attributes);
   }
 
   /// Of numbers of few bits, and no divisions: floats stay exact.
