@@ -170,7 +170,8 @@ class GraphBench {
   const fs::path& folder() const { return folder_.path(); }
   const std::string& python() const { return python_; }
 
-  /// A network of bench/make_networks.py as one scheme's integers, against its floats too.
+  /// A network of bench/make_networks.py as one scheme's integers, against its floats on the runtime and on
+  /// onnxruntime, too.
   void add_made(const MadeNetwork& network, int threads) {
     const std::string quantized = network.name + "_" + network.scheme;
     const fs::path floats = folder() / (network.name + ".onnx"), model = folder() / (quantized + ".onnx"),
@@ -184,6 +185,7 @@ class GraphBench {
     };
     python("onnxruntime, float", "onnxruntime", floats);
     python("onnxruntime, QCDQ", "onnxruntime", qcdq);
+    others.push_back(on_runtime("crumb, float", graph::read_onnx(floats), inputs, threads));
     if (network.is_small()) python("qonnx", "qonnx", model);
     others.push_back(in_process("crumb on LibTorch", make_graph_job(graph, inputs), threads));
     const std::string name = network.name + ", " + network.scheme;

@@ -35,6 +35,12 @@ class Network:
         self.constants.append(onnx.numpy_helper.from_array(np.asarray(values, np.float32), name))
         return name
 
+    def axes(self, *axes):
+        self.count += 1
+        name = f"axes_{self.count}"
+        self.constants.append(onnx.numpy_helper.from_array(np.asarray(axes, np.int64), name))
+        return name
+
     def conv(self, x, inputs, outputs, kernel, stride=1, group=1, relu=True):
         shape = (outputs, inputs // group, kernel, kernel)
         weight = self.random.normal(0, (2 / np.prod(shape[1:])) ** 0.5, shape)
@@ -42,6 +48,14 @@ class Network:
         pad = kernel // 2
         x = self.node("Conv", [x, self.constant(weight), self.constant(bias)], kernel_shape=[kernel] * 2,
                       strides=[stride] * 2, pads=[pad] * 4, group=group)  # fmt: skip
+        return self.node("Relu", [x]) if relu else x
+
+    def transposed(self, x, inputs, outputs, kernel, stride, axes=2, relu=True):
+        """Of the input's size times the stride."""
+        weight = self.random.normal(0, (2 * stride**axes / (inputs * kernel**axes)) ** 0.5, [inputs, outputs] + [kernel] * axes)
+        bias, cut = self.random.normal(0, 0.05, outputs), kernel - stride
+        x = self.node("ConvTranspose", [x, self.constant(weight), self.constant(bias)], kernel_shape=[kernel] * axes,
+                      strides=[stride] * axes, pads=[cut // 2] * axes + [cut - cut // 2] * axes)  # fmt: skip
         return self.node("Relu", [x]) if relu else x
 
     def gemm(self, x, inputs, outputs):
@@ -105,6 +119,39 @@ def espcn(size):
     return net, net.node("DepthToSpace", [x], blocksize=3, mode="CRD")
 
 
+def fsrcnn(size):
+    """Dong et al. 2016, for images of one channel and three times the size."""
+    net = Network(f"fsrcnn_{size}", [1, 1, size, size])
+    x = net.conv(net.conv("x", 1, 56, 5), 56, 12, 1)
+    for _ in range(4):
+        x = net.conv(x, 12, 12, 3)
+    return net, net.transposed(net.conv(x, 12, 56, 1), 56, 1, 9, 3, relu=False)
+
+
+def vocoder(frames):
+    """The upsampling layers of HiFi-GAN's generator (Kong et al. 2020), as in Piper, without its residual blocks."""
+    net = Network(f"vocoder_{frames}", [1, 192, frames])
+    x, channels = "x", 192
+    for outputs, kernel, stride in [(128, 16, 8), (64, 16, 8), (32, 4, 2), (16, 4, 2)]:
+        x = net.transposed(x, channels, outputs, kernel, stride, axes=1)
+        channels = outputs
+    return net, x
+
+
+def recurrent(op, gates):
+    """64 steps of one sequence, 256 units in two layers, as in networks of speech."""
+    net = Network(f"{op.lower()}_256", [64, 1, 128])
+    x, inputs, units = "x", 128, 256
+    attributes = {"linear_before_reset": 1} if op == "GRU" else {}
+    for _ in range(2):
+        weights = [net.constant(net.random.uniform(-1, 1, [1, gates * units, n]) / units**0.5) for n in (inputs, units)]
+        bias = net.constant(net.random.uniform(-1, 1, [1, 2 * gates * units]) / units**0.5)
+        y = net.node(op, [x, *weights, bias], hidden_size=units, **attributes)
+        x = net.node("Squeeze", [y, net.axes(1)])
+        inputs = units
+    return net, x
+
+
 def minilm(crumb, folder):
     """The checkpoint itself, for 8 sequences of 128 tokens; None where it is not installed."""
     try:
@@ -142,9 +189,10 @@ def quantize(crumb, path, scheme, *options):
 
 def main():
     crumb, folder = sys.argv[1], Path(sys.argv[2])
-    for net, output in (digits(), espcn(64), resnet18(32), resnet18(224), mobilenet(224)):
+    made = [digits(), espcn(64), fsrcnn(64), vocoder(50), recurrent("LSTM", 4), recurrent("GRU", 3)]
+    for net, output in [*made, resnet18(32), resnet18(224), mobilenet(224)]:
         path = net.save(folder, output)
-        samples = np.random.default_rng(2).uniform(0, 1, [4, *net.shape[1:]]).astype(np.float32)
+        samples = np.random.default_rng(2).uniform(0, 1, [4 * net.shape[0], *net.shape[1:]]).astype(np.float32)
         np.save(folder / "samples.npy", samples)
         for bits in (8, 4):
             recipe = folder / "recipe.yaml"

@@ -81,8 +81,8 @@ struct TermsThen {
 /// y[n, l, p] = the sum over k of x[l, k, p] * w[n, k], and bias[n] added to that, and `then` of that; for n
 /// < outputs, l < lines, p < positions, k < terms. x[l, k, p] is the float x[l * x_line + offset + p], where
 /// offset is x_offsets[place_of_term(k, terms)], and y[n, l, p] is y[n * y_stride + l * y_line + p]. w_stride
-/// counts floats from output to output. y overlaps nothing else. With `partial`, terms are divided as it says,
-/// and both w and x_offsets have them in the order of their places.
+/// counts floats from output to output. y overlaps nothing else. With `partial`, terms are divided as it
+/// says, and both w and x_offsets have them in the order of their places.
 struct TermProducts {
   std::size_t outputs = 0;
   std::size_t lines = 1;

@@ -522,7 +522,8 @@ class Lowering {
 
   /// A convolution that takes what the Pads before it take, and adds their zeros itself; else the node.
   Node without_pads(Node node) const {
-    if (!graph::is_convolution(node) || node.is("ConvTranspose")) return node;
+    const auto product = graph::weighted_product(node, 2);
+    if (!product || product->terms != graph::Terms::kConvolution) return node;
     const std::size_t rank = known_.weight_shape(node.inputs[1]).size();
     for (auto pad = padded_.find(node.inputs[0]); pad != padded_.end(); pad = padded_.find(node.inputs[0])) {
       auto made = with_zeros_of(pad->second.second, node, rank);

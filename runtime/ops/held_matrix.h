@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "quant/row_source.h"
@@ -38,6 +39,12 @@ class HeldMatrix {
   const Ints& shape() const { return shape_; }  ///< of the constant
   std::size_t outputs() const { return outputs_; }
   std::size_t terms() const { return terms_; }
+  bool is_packed() const { return packed_ != nullptr; }
+
+  /// Writes the floats of matrix `at`, [outputs, terms]. Precondition: is_packed().
+  void decode(std::size_t at, std::span<float> to) const {
+    packed_->decode(at * outputs_, to.first(outputs_ * terms_));
+  }
 
   /// By matrix `at` of the axes before the last two, as `promise` says. Sets what a product says of w;
   /// columns and terms are the matrix's.

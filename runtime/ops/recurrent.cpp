@@ -18,6 +18,9 @@
 namespace crumb::runtime {
 namespace {
 
+constexpr std::size_t kStepsOfFloats = 8;                  // for which decoding R pays
+constexpr std::size_t kMostFloats = std::size_t{1} << 19;  // of R, that caches hold
+
 /// An activation of a gate, with its parameters.
 struct Activation {
   enum class Kind : std::uint8_t {
@@ -252,9 +255,19 @@ class Recurrence {
                     call_.threads());
   }
 
+  /// R as floats for this run, where so many steps take it that codes would take longer, and a cache holds
+  /// it; else undefined.
+  Array decoded_state(std::size_t d) const {
+    const std::size_t size = width() * s_.hidden;
+    if (!cell_.held || !cell_.held->is_packed() || s_.time < kStepsOfFloats || size > kMostFloats) return {};
+    Array made(ElementType::kFloat, {static_cast<std::int64_t>(size)});
+    cell_.held->decode(d, made.writable<float>());
+    return made;
+  }
+
   /// By R: `rows` of the hidden state to the gates' products.
   void multiply_state(std::size_t d, std::size_t rows, const float* h, const float* r, float* y) const {
-    if (!cell_.held) return multiply(rows, width(), s_.hidden, h, r, y);
+    if (r) return multiply(rows, width(), s_.hidden, h, r, y);
     if (rows * width() == 0) return;
     cell_.held->multiply({.rows = rows, .x = h, .x_stride = s_.hidden, .y = y, .y_row = width()}, d,
                          call_.threads());
@@ -263,7 +276,10 @@ class Recurrence {
   void run_direction(std::size_t d, Array& y, std::vector<Array>& last) {
     const std::size_t n = s_.hidden;
     const bool backwards = cell_.reverse || d == 1;
-    const float* const r = cell_.held ? nullptr : call_.floats(2).data() + d * width() * n;
+    const Array decoded = decoded_state(d);
+    const float* const r = decoded.defined() ? decoded.values<float>().data()
+                           : cell_.held      ? nullptr
+                                             : call_.floats(2).data() + d * width() * n;
     const float* const b = call_.has(3) ? call_.floats(3).data() + d * 2 * width() : nullptr;
     std::vector<float> inputs(s_.time * s_.batch * width()), products(s_.batch * width());
     if (cell_.takes_products) {

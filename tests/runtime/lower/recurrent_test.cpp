@@ -36,7 +36,7 @@ struct DrawnRecurrent {
   explicit DrawnRecurrent(std::mt19937_64& engine) : engine_(engine) {
     builder.graph.opsets[""] = 17;
     const RecurrentKind& kind = kKinds[below(3)];
-    const std::int64_t time = 1 + below(5), batch = 1 + below(6), terms = 1 + below(20),
+    const std::int64_t time = 1 + below(12), batch = 1 + below(6), terms = 1 + below(20),
                        hidden = 1 + below(20);
     const std::int64_t layout = below(3) == 0 ? 1 : 0;
     directions = below(3) == 0 ? 2 : 1;
