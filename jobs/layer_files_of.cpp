@@ -57,6 +57,7 @@ RunIdentity identity_of(const QuantizeRequest& request, const Recipe& recipe, co
                        .plan = checksum_of(setting, checkpoint != nullptr),
                        .inputs = checkpoint ? inputs_of(*checkpoint) : std::vector<RunIdentity::Input>{}};
   if (request.tokens > 0) identity.recipe += "tokens: " + std::to_string(request.tokens) + "\n";
+  if (request.pairs) identity.recipe += "pairs\n";
   if (!request.device.empty()) identity.recipe += "device: " + request.device + "\n";
   const auto add = [&](const fs::path& input) {
     for (const fs::path& path : files_at(input))

@@ -204,7 +204,7 @@ std::vector<Stage> NetworkQuantization::planned_stages() const {
 /// Opens the samples for the network as it is now.
 void NetworkQuantization::take_samples() {
   samples_.emplace(requested_.data, requested_.tokens, source_.tensors.get(), source_.graph, setting_.graph,
-                   observer_, requested_.batch_axes);
+                   observer_, requested_.batch_axes, requested_.pairs);
   setting_.engine = engine_;
   setting_.samples = samples_->batches();
   setting_.squared_gradients = squared_gradients_by(

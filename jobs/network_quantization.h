@@ -61,6 +61,7 @@ struct NetworkOptions {
   std::vector<std::string> data;             ///< samples; none: weights are rounded, and stages go without
   std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
   std::size_t tokens = 0;                    ///< of text; 0: all
+  bool pairs = false;                        ///< lines of text hold two texts each
   std::string device;                        ///< where samples run; "": the cpu
   int threads = 0;
   std::uint64_t memory = 0;  ///< ptq::Setting; 0: the usual

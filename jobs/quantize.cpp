@@ -28,9 +28,9 @@ double numbers_of(const TensorReport& tensor) {
 /// Whether the request has options for networks, in addition to the recipe.
 bool has_network_options(const QuantizeRequest& request) {
   return !request.data.empty() || !request.batch_axes.empty() || !request.arguments.empty() ||
-         request.tokens > 0 || !request.device.empty() || !request.shapes.empty() || request.opset != 0 ||
-         request.form != exporting::Form::kQonnx || request.profile != exporting::Profile::kQonnx ||
-         request.keeps_io_types || request.float32_io;
+         request.tokens > 0 || request.pairs || !request.device.empty() || !request.shapes.empty() ||
+         request.opset != 0 || request.form != exporting::Form::kQonnx ||
+         request.profile != exporting::Profile::kQonnx || request.keeps_io_types || request.float32_io;
 }
 
 /// Refuses options that mean nothing for the kind of input that the request is carried out for.
@@ -39,13 +39,13 @@ void refuse_for_the_other(const QuantizeRequest& request, bool is_network) {
     throw usage_error("a key is for checkpoints, and " + quote_text(request.input) +
                       " is taken for a network");
   if (is_network && request.data.empty() &&
-      (request.tokens > 0 || !request.device.empty() || !request.batch_axes.empty()))
-    throw usage_error("tokens, axes of batches and a device are of samples, and no data are given");
+      (request.tokens > 0 || request.pairs || !request.device.empty() || !request.batch_axes.empty()))
+    throw usage_error("tokens, pairs, axes of batches and a device are of samples, and no data are given");
   if (is_network) return;
   if (has_network_options(request))
     throw usage_error(
-        "data, axes of batches, arguments, tokens, device, form, profile, opset, shapes and types of inputs "
-        "are for networks, and " +
+        "data, axes of batches, arguments, tokens, pairs, device, form, profile, opset, shapes and types of "
+        "inputs are for networks, and " +
         quote_text(request.input) + " is taken for a checkpoint's tensors");
   if (std::filesystem::path(request.output).extension() == ".onnx")
     throw usage_error("the output " + quote_text(request.output) +

@@ -42,6 +42,7 @@ struct QuantizeRequest {
   std::vector<std::string> data;  ///< samples: X.npy, NAME=X.npy, a folder of .npy, a text or .jsonl
   std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
   std::size_t tokens = 0;                    ///< the first tokens of a text; 0: all
+  bool pairs = false;                        ///< lines of text hold two texts each, with a tab between
   std::string device;  ///< where samples run: "cuda"; "": the CPU, on the runtime where it can
   exporting::Form form = exporting::Form::kQonnx;           ///< for .onnx: kQonnx or kQcdq
   exporting::Profile profile = exporting::Profile::kQonnx;  ///< the tool that the file is for

@@ -140,6 +140,7 @@ QuantizeReport quantize_network(const QuantizeRequest& request, Observer& observ
                               {.data = request.data,
                                .batch_axes = request.batch_axes,
                                .tokens = request.tokens,
+                               .pairs = request.pairs,
                                .device = request.device,
                                .threads = request.threads,
                                .memory = request.memory,

@@ -76,6 +76,7 @@ constexpr std::array kOptions{
            }},
     Option{"tokens", [](QuantizeRequest& request,
                         const Value& value) { request.tokens = count_in<std::size_t>(value); }},
+    Option{"pairs", [](QuantizeRequest& request, const Value& value) { request.pairs = flag_in(value); }},
     Option{"device", [](QuantizeRequest& request, const Value& value) { request.device = text_in(value); }},
     Option{"to", [](QuantizeRequest& request,
                     const Value& value) { request.form = exporting::form_named(text_in(value)); }},

@@ -28,6 +28,7 @@ struct SweepRequest {
   std::vector<std::string> batch_axes =
       {};                  ///< NAME=AXIS: inputs and outputs whose samples are not on axis 0
   std::size_t tokens = 0;  ///< the first tokens of a text as data; 0: all
+  bool pairs = false;      ///< lines of text hold two texts each, with a tab between
   std::string device;      ///< where samples for methods run
   std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs, for costs; open sizes are 1
   std::vector<std::string> include;  ///< patterns of weights that take the cell's format, for the folder's

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "formats/checkpoint/bert_config.h"
 #include "models/layer_builder.h"
+#include "models/score_head.h"
 #include "models/sentence_head.h"
 
 namespace crumb::models {
@@ -49,11 +51,12 @@ std::vector<std::int64_t> buckets_of_distances() {
 
 class BertBuilder {
  public:
-  BertBuilder(ModelWeights& weights, const BertConfig& config)
+  BertBuilder(ModelWeights& weights, const JsonFile& file)
       : build_(weights, kOpset),
-        config_(config),
-        names_(config.kind == BertKind::kMpnet ? kMpnetNames : kBertNames),
-        prefix_(prefix_of(weights, config.kind)) {}
+        config_(BertConfig::parse(file)),
+        score_head_(ScoreHead::read(file, [&](const std::string& path) { return weights.text(path); })),
+        names_(config_.kind == BertKind::kMpnet ? kMpnetNames : kBertNames),
+        prefix_(prefix_of(weights, config_.kind)) {}
 
   graph::Graph run() && {
     const graph::Shape tokens{graph::Dim("batch"), graph::Dim("sequence")};
@@ -70,12 +73,24 @@ class BertBuilder {
     const auto width = static_cast<std::int64_t>(config_.hidden_size);
     build_.output(states, "last_hidden_state",
                   {graph::Dim("batch"), graph::Dim("sequence"), graph::Dim(width)});
+    if (score_head_ && build_.weights().has(score_layers().classifier + ".weight")) {
+      add_score_head(build_, *score_head_, score_layers(), first_states(build_, "last_hidden_state"),
+                     config_.hidden_size);
+      return build_.take();
+    }
     add_sentence_head(build_, {.states = "last_hidden_state", .mask = mask_, .tokens = "attention_mask"},
                       config_.hidden_size);
     return build_.take();
   }
 
  private:
+  /// BERT scores what its pooler makes of the first token; the others have the same layers behind each other.
+  ScoreLayers score_layers() const {
+    if (config_.kind == BertKind::kBert)
+      return {.dense = prefix_ + "pooler.dense", .classifier = "classifier"};
+    return {.dense = "classifier.dense", .classifier = "classifier.out_proj"};
+  }
+
   static std::string prefix_of(const ModelWeights& weights, BertKind kind) {
     const std::string words = "embeddings.word_embeddings.weight";
     const std::string prefix = kind == BertKind::kBert      ? "bert."
@@ -225,6 +240,7 @@ class BertBuilder {
 
   LayerBuilder build_;
   BertConfig config_;
+  std::optional<ScoreHead> score_head_;
   const AttentionNames& names_;
   std::string prefix_;
   std::string mask_, score_bias_;
@@ -233,7 +249,7 @@ class BertBuilder {
 }  // namespace
 
 graph::Graph build_bert(ModelWeights& weights, const JsonFile& config) {
-  return BertBuilder(weights, BertConfig::parse(config)).run();
+  return BertBuilder(weights, config).run();
 }
 
 }  // namespace crumb::models

@@ -10,6 +10,7 @@
 #include "formats/checkpoint/bert_config.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/checkpoint/modernbert_config.h"
+#include "formats/checkpoint/score_head.h"
 #include "formats/checkpoint/sentence_modules.h"
 #include "formats/checkpoint/text_config.h"
 #include "formats/gguf/gguf.h"
@@ -69,6 +70,12 @@ Build architecture_of(const JsonFile& config, bool has_modules) {
     throw config.error("found the architecture " + quote_text(*type) + text_of_part(config) +
                        ", which cannot be written as a graph; known are: " + known());
   }
+  const auto head = ScoreHead::architecture_of(config);
+  if (head && !has_modules && DecoderConfig::knows(*type))
+    throw config.error(
+        "found the architecture " + quote_text(*head) +
+        ", a decoder with a head of classes, which cannot be written as a graph; encoders with "
+        "such a head can");
   return build;
 }
 
@@ -97,7 +104,8 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 graph::Graph graph_of_config(ModelWeights& weights) {
   const JsonFile config = config_of(weights);
-  return architecture_of(config, weights.text(kSentenceModulesFile).has_value())(weights, config);
+  const auto text = [&](const std::string& file) { return weights.text(file); };
+  return architecture_of(config, SentenceModules::pools(text))(weights, config);
 }
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {

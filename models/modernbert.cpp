@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "formats/checkpoint/modernbert_config.h"
 #include "models/layer_builder.h"
+#include "models/score_head.h"
 #include "models/sentence_head.h"
 #include "models/token_places.h"
 
@@ -23,8 +25,10 @@ std::int64_t as_int(std::size_t n) { return static_cast<std::int64_t>(n); }
 
 class ModernBertBuilder {
  public:
-  ModernBertBuilder(ModelWeights& weights, ModernBertConfig config)
-      : build_(weights, kModernBertOpset), config_(std::move(config)) {}
+  ModernBertBuilder(ModelWeights& weights, const JsonFile& file)
+      : build_(weights, kModernBertOpset),
+        config_(ModernBertConfig::parse(file)),
+        score_head_(ScoreHead::read(file, [&](const std::string& path) { return weights.text(path); })) {}
 
   graph::Graph run() && {
     if (!build_.weights().has(kWords) && build_.weights().has(std::string("model.") + kWords))
@@ -44,12 +48,31 @@ class ModernBertBuilder {
     const std::string mask =
         build_.node("Cast", "attention_mask.float", {"attention_mask"},
                     {{"to", static_cast<std::int64_t>(graph::onnx_number(ElementType::kFloat))}});
-    add_sentence_head(build_, {.states = "last_hidden_state", .mask = mask, .tokens = "attention_mask"},
-                      width);
+    const TokenStates tokens{.states = "last_hidden_state", .mask = mask, .tokens = "attention_mask"};
+    if (score_head_ && build_.weights().has("classifier.weight")) {
+      add_scores(tokens);
+    } else {
+      add_sentence_head(build_, tokens, width);
+    }
     return build_.take();
   }
 
  private:
+  void add_scores(const TokenStates& tokens) {
+    const ModernBertConfig::Head& head = config_.head;
+    const std::string pooled =
+        head.pools_mean ? mean_states(build_, tokens) : first_states(build_, tokens.states);
+    add_score_head(build_, *score_head_,
+                   {.dense = "head.dense",
+                    .classifier = "classifier",
+                    .dense_bias = head.bias,
+                    .activation = head.activation,
+                    .norm = "head.norm",
+                    .norm_bias = config_.norm_bias,
+                    .norm_epsilon = config_.norm_epsilon},
+                   pooled, config_.hidden_size);
+  }
+
   static constexpr const char* kWords = "embeddings.tok_embeddings.weight";
 
   /// What layers of one kind share, made for the first of them.
@@ -131,6 +154,7 @@ class ModernBertBuilder {
 
   LayerBuilder build_;
   ModernBertConfig config_;
+  std::optional<ScoreHead> score_head_;
   std::string root_;
   TokenPlaces places_;
   std::array<Kind, 2> kinds_;
@@ -139,7 +163,7 @@ class ModernBertBuilder {
 }  // namespace
 
 graph::Graph build_modernbert(ModelWeights& weights, const JsonFile& config) {
-  return ModernBertBuilder(weights, ModernBertConfig::parse(config)).run();
+  return ModernBertBuilder(weights, config).run();
 }
 
 }  // namespace crumb::models

@@ -119,6 +119,11 @@ class HeadBuilder {
 
 }  // namespace
 
+std::string mean_states(LayerBuilder& build, const TokenStates& tokens) {
+  const std::vector<PoolingMode> mean = {PoolingMode::kMean};
+  return HeadBuilder(build, tokens, true).pool(mean);
+}
+
 void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hidden_size) {
   const auto text = [&](const std::string& path) { return build.weights().text(path); };
   const auto modules = SentenceModules::read(text, "it", hidden_size);

@@ -21,4 +21,7 @@ struct TokenStates {
 /// the first that is pooled). Throws Error as SentenceModules::read and ModelWeights::add do.
 void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hidden_size);
 
+/// The mean of the states of a text's tokens, [batch, hidden_size].
+std::string mean_states(LayerBuilder& build, const TokenStates& tokens);
+
 }  // namespace crumb::models

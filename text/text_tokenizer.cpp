@@ -33,6 +33,7 @@ struct TextTokenizer::Parts {
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Frame frame;
+  PairTemplate pairs;
   Decoder decoder;
   AddedTokens raw, normalized;
   std::map<TokenId, std::string> added;
@@ -192,10 +193,10 @@ constexpr std::array<std::pair<std::string_view, bool>, 5> kOwnFrames = {{{"Llam
                                                                           {"CohereTokenizer", true},
                                                                           {"GPTNeoXTokenizer", false}}};
 
-/// Applies what tokenizer_config.json changes in the tokens around a text.
-void set_frame(const JsonPlace& config, bool has_json, const std::optional<TokenId>& bos,
+/// Applies what tokenizer_config.json changes in the tokens around a text; whether it says something of them.
+bool set_frame(const JsonPlace& config, bool has_json, const std::optional<TokenId>& bos,
                const std::optional<TokenId>& eos, Frame& frame) {
-  if (config.at("add_bos_token").is_null() && config.at("add_eos_token").is_null()) return;
+  if (config.at("add_bos_token").is_null() && config.at("add_eos_token").is_null()) return false;
   std::string name = config.optional_string("tokenizer_class").value_or("");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   const auto* const own = std::ranges::find(kOwnFrames, name, &std::pair<std::string_view, bool>::first);
@@ -204,16 +205,17 @@ void set_frame(const JsonPlace& config, bool has_json, const std::optional<Token
     const auto missing = [](const std::vector<TokenId>& ids, const std::optional<TokenId>& id) {
       return id && std::ranges::find(ids, *id) == ids.end();
     };
-    if (!name.empty()) return;
+    if (!name.empty()) return false;
     if (config.boolean("add_bos_token", false) && missing(frame.before, bos))
       frame.before.insert(frame.before.begin(), *bos);
     if (config.boolean("add_eos_token", false) && missing(frame.after, eos)) frame.after.push_back(*eos);
-    return;
+    return true;
   }
   frame = {};
   const bool usual = has_json && own->second;
   if (bos && config.boolean("add_bos_token", usual)) frame.before = {*bos};
   if (eos && config.boolean("add_eos_token", false)) frame.after = {*eos};
+  return true;
 }
 
 /// The text of a special token, which files write as a string or as an object.
@@ -267,7 +269,8 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
     };
     parts->bos = find("bos_token", parts->bos);
     parts->eos = find("eos_token", parts->eos);
-    set_frame(config, has_frame, parts->bos, parts->eos, parts->frame);
+    if (set_frame(config, has_frame, parts->bos, parts->eos, parts->frame))
+      parts->pairs = {.frame = PairFrame::around_each(parts->frame.before, parts->frame.after), .why = ""};
   }
   TextTokenizer tokenizer;
   tokenizer.parts_ = std::move(parts);
@@ -291,6 +294,7 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_json(const ReadFil
                                              .normalizer = read_normalizer(place.at("normalizer")),
                                              .pre_tokenizer = read_pre_tokenizer(place.at("pre_tokenizer")),
                                              .frame = read_frame(place.at("post_processor")),
+                                             .pairs = read_pair_template(place.at("post_processor")),
                                              .decoder = read_decoder(place.at("decoder"))});
   std::vector<OwnToken> own;
   if (!place.at("added_tokens").is_null()) {
@@ -328,6 +332,7 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_vocab(const ReadFi
   const auto before = parts->find(files.around->first), after = parts->find(files.around->second);
   if (!before || !after) throw Error(folder + "tokenizer_config.json: cls_token or sep_token is empty");
   parts->frame = {{*before}, {*after}};
+  parts->pairs.frame = PairFrame::of_bert(*before, *after, 2, 0);
   return parts;
 }
 
@@ -433,12 +438,32 @@ std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_speci
     ids.insert(ids.begin(), parts.frame.before.begin(), parts.frame.before.end());
     ids.insert(ids.end(), parts.frame.after.begin(), parts.frame.after.end());
   }
+  check_ids(ids);
+  return ids;
+}
+
+void TextTokenizer::check_ids(const std::vector<TokenId>& ids) const {
   const auto beyond =
       std::ranges::find_if(ids, [this](TokenId id) { return end_ && static_cast<std::size_t>(id) >= *end_; });
   if (beyond != ids.end())
     throw Error("the text has the token " + quote_text(*piece(*beyond)) + ", id " + std::to_string(*beyond) +
                 ", of which the model has no row: its ids end at " + std::to_string(*end_ - 1));
-  return ids;
+}
+
+const PairFrame& TextTokenizer::pair_frame() const {
+  const PairTemplate& pairs = parts_->pairs;
+  if (!pairs.frame) throw Error("the tokenizer takes no pairs of texts: " + pairs.why);
+  return *pairs.frame;
+}
+
+std::size_t TextTokenizer::tokens_around_pairs() const { return pair_frame().tokens_around(); }
+
+PairTokens TextTokenizer::encode_pair_within(std::string_view first, std::string_view second,
+                                             std::size_t most) const {
+  PairTokens row =
+      pair_frame().join(encode(first, false, std::nullopt), encode(second, false, std::nullopt), most);
+  check_ids(row.ids);
+  return row;
 }
 
 std::string TextTokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/pair_frame.h"
 #include "text/tokenizer.h"
 
 namespace crumb::text {
@@ -37,6 +38,16 @@ class TextTokenizer {
   /// The same with the text's own tokens cut at their end, so that there are `most` at most. Precondition:
   /// most is tokens_around() or more.
   std::vector<TokenId> encode_within(std::string_view text, std::size_t most) const;
+
+  /// Two texts as one row of `most` tokens at most, by the template of pairs: that of tokenizer.json; of the
+  /// other files <s> first </s></s> second </s> where RoBERTa's class says it, else what encode() puts around
+  /// a text, around each of them. Throws Error as encode() does, and where the template is not supported.
+  /// Precondition: most is tokens_around_pairs() or more.
+  PairTokens encode_pair_within(std::string_view first, std::string_view second, std::size_t most) const;
+
+  /// How many tokens encode_pair_within() puts around every pair. Throws Error where the template of pairs is
+  /// not supported.
+  std::size_t tokens_around_pairs() const;
 
   /// How many tokens encode() puts around every text.
   std::size_t tokens_around() const;
@@ -77,6 +88,8 @@ class TextTokenizer {
   std::unique_ptr<TokenSink> decoder(std::unique_ptr<TokenSink> last) const;
   /// `most`: of the text's own tokens.
   std::vector<TokenId> encode(std::string_view text, bool add_special, std::optional<std::size_t> most) const;
+  void check_ids(const std::vector<TokenId>& ids) const;
+  const PairFrame& pair_frame() const;
 
   std::shared_ptr<const Parts> parts_;
   std::optional<std::size_t> end_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "text/tokenizer_files.h"
 #include "text/unicode.h"
 
@@ -15,6 +16,8 @@ Tokenizer Tokenizer::load(const ReadFile& read, const std::string& path) {
   tokenizer.normalizer_ = settings.normalizer;
   tokenizer.cls_ = settings.cls;
   tokenizer.sep_ = settings.sep;
+  tokenizer.pairs_ = std::move(settings.pairs.frame);
+  tokenizer.why_no_pairs_ = std::move(settings.pairs.why);
   tokenizer.max_length_ = settings.max_length;
   tokenizer.largest_id_ = largest;
   std::vector<AddedToken> normalized, raw;
@@ -37,6 +40,25 @@ void Tokenizer::limit_length(size_t length) { max_length_ = std::min(max_length_
 std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
   std::vector<TokenId> ids = {cls_};
   const size_t room = max_length_ ? *max_length_ - 1 : SIZE_MAX;  // what stands before [SEP]
+  encode_own(text, room, ids);
+  if (ids.size() > room) ids.resize(room);
+  ids.push_back(sep_);
+  return ids;
+}
+
+PairTokens Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  if (!pairs_) throw Error("the tokenizer takes no pairs of texts: " + why_no_pairs_);
+  const size_t most = max_length_.value_or(SIZE_MAX);
+  if (most <= pairs_->tokens_around())
+    throw Error("a line may have " + std::to_string(most) + " tokens, and " +
+                std::to_string(pairs_->tokens_around()) + " stand around every pair: none would be left");
+  std::vector<TokenId> own_of_first, own_of_second;
+  encode_own(first, SIZE_MAX, own_of_first);
+  encode_own(second, SIZE_MAX, own_of_second);
+  return pairs_->join(std::move(own_of_first), std::move(own_of_second), most);
+}
+
+void Tokenizer::encode_own(std::string_view text, size_t room, std::vector<TokenId>& ids) const {
   const auto add_words = [&](std::u32string_view part) {
     for (const auto word : split_words(part)) {
       if (ids.size() >= room) return;
@@ -45,7 +67,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
   };
   const std::u32string characters = unicode::decode(text);
   for (const TextPiece& piece : split_added_tokens(characters, raw_tokens_)) {
-    if (ids.size() >= room) break;
+    if (ids.size() >= room) return;
     if (piece.token) {
       ids.push_back(*piece.token);
       continue;
@@ -59,9 +81,6 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
       }
     }
   }
-  if (ids.size() > room) ids.resize(room);
-  ids.push_back(sep_);
-  return ids;
 }
 
 }  // namespace crumb::text

@@ -14,6 +14,7 @@
 
 #include "text/added_tokens.h"
 #include "text/normalizer.h"
+#include "text/pair_frame.h"
 #include "text/wordpiece.h"
 
 namespace crumb::text {
@@ -38,6 +39,11 @@ class Tokenizer {
   /// its end. Ill-formed UTF-8 counts as U+FFFD, which BERT's normaliser drops.
   std::vector<TokenId> encode(std::string_view text) const;
 
+  /// Two texts as one row, at most max_length() tokens: in the template of pairs of tokenizer.json, else
+  /// [CLS] first [SEP] second [SEP], as BERT has it, or with two [SEP] between them, as MPNet does. Throws
+  /// Error where the template is not supported, and where it leaves no room for a text's token.
+  PairTokens encode_pair(std::string_view first, std::string_view second) const;
+
   /// The most tokens that the files allow; nothing where they set no limit.
   std::optional<size_t> max_length() const { return max_length_; }
   /// Lowers the limit (never raises it). Precondition: length >= 2.
@@ -48,6 +54,9 @@ class Tokenizer {
   TokenId largest_id() const { return largest_id_; }
 
  private:
+  /// Adds the text's own tokens until there are `room` ids or more.
+  void encode_own(std::string_view text, size_t room, std::vector<TokenId>& ids) const;
+
   explicit Tokenizer(WordPiece wordpiece) : wordpiece_(std::move(wordpiece)) {}
 
   WordPiece wordpiece_;
@@ -56,6 +65,8 @@ class Tokenizer {
   AddedTokens normalized_tokens_;  // content already normalised
   TokenId cls_ = 0;
   TokenId sep_ = 0;
+  std::optional<PairFrame> pairs_;
+  std::string why_no_pairs_;
   TokenId largest_id_ = 0;
   std::optional<size_t> max_length_;
 };

@@ -243,6 +243,18 @@ void read_special_tokens(const Files& files, Declared& tokens, TokenizerSettings
   special("mask_token", is_mpnet ? "<mask>" : "[MASK]", nullptr);
 }
 
+void read_pairs(const Files& files, TokenizerSettings& settings) {
+  if (files.tokenizer) {
+    const JsonPlace place = JsonPlace(files.tokenizer->root(), files.tokenizer->name()).at("post_processor");
+    if (!place.is_null()) {
+      settings.pairs = read_pair_template(place);
+      return;
+    }
+  }
+  const bool is_mpnet = has_mpnet_class(files);
+  settings.pairs.frame = PairFrame::of_bert(settings.cls, settings.sep, is_mpnet ? 2 : 1, is_mpnet ? 0 : 1);
+}
+
 void read_max_length(const Files& files, TokenizerSettings& settings) {
   constexpr size_t kClsAndSep = 2;
   if (files.sentence) settings.max_length = files.sentence->count("max_seq_length", kClsAndSep);
@@ -262,6 +274,7 @@ TokenizerSettings read_tokenizer_files(const ReadFile& read, const std::string& 
   Declared tokens(settings.added_tokens);
   read_added_tokens(files, read, settings.vocabulary, tokens);
   read_special_tokens(files, tokens, settings);
+  read_pairs(files, settings);
   read_max_length(files, settings);
   return settings;
 }

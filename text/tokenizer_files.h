@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "text/pipeline/steps.h"
 #include "text/tokenizer.h"
 
 namespace crumb::text {
@@ -17,6 +18,7 @@ struct TokenizerSettings {
   std::vector<AddedToken> added_tokens;
   TokenId cls = 0;
   TokenId sep = 0;
+  PairTemplate pairs;  ///< tokenizer.json's; else [CLS] first [SEP] second [SEP], MPNet's with two between
   std::optional<size_t> max_length;
 };
 

@@ -11,6 +11,8 @@ namespace crumb::cli {
 
 inline constexpr const char* kArgumentHelp =
     "Of a TorchScript archive: NAME=4, an argument of forward() that is no tensor (its default)";
+inline constexpr const char* kPairsHelp =
+    "Of a sentence encoder: each line of a text holds two texts with a tab between them";
 inline constexpr const char* kBatchAxisHelp =
     "NAME=1, the axis of samples of an input (or output), as of an LSTM's states (0)";
 

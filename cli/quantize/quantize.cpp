@@ -202,6 +202,7 @@ void refuse_contradictions(const QuantizeFlags& options) {
   };
   refuse(graph.data.empty() && graph.tokens > 0,
          "--tokens says how much of --data TEXT is taken: give --data");
+  refuse(graph.data.empty() && graph.pairs, "--pairs says what lines of --data TEXT hold: give --data");
   refuse(graph.data.empty() && !graph.device.empty(), "--device is where samples run: give --data");
   refuse(graph.tensors_only && !options.recipe.kv_cache.empty(),
          "--kv-cache is of a network, and --tensors-only takes tensors alone");

@@ -31,6 +31,7 @@ jobs::QuantizeRequest request_of(const QuantizeGraph& requested) {
                                 .data = requested.flags.data,
                                 .batch_axes = requested.flags.batch_axes,
                                 .tokens = requested.flags.tokens,
+                                .pairs = requested.flags.pairs,
                                 .device = requested.flags.device,
                                 .opset = requested.flags.opset,
                                 .shapes = read_shapes(requested.flags.shapes),
@@ -77,6 +78,7 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
       ->type_name("TOKENS")
       ->group(kSampleFlags)
       ->check(at_least(1));
+  verb.add_flag("--pairs", flags.pairs, kPairsHelp)->group(kSampleFlags);
   verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")
       ->type_name("qonnx|qcdq")
       ->group(kOutputFlags);

@@ -19,11 +19,12 @@ struct GraphFlags {
   std::int64_t opset = 0;
   std::size_t tokens = 0;  ///< tokens of a text; 0: all
   bool tensors_only = false;
-  bool float16_io = false, float32_io = false;
+  bool pairs = false, float16_io = false, float32_io = false;
 
   bool any() const {
     return !data.empty() || !batch_axes.empty() || !arguments.empty() || !shapes.empty() || !to.empty() ||
-           !profile.empty() || !device.empty() || opset != 0 || tokens != 0 || float16_io || float32_io;
+           !profile.empty() || !device.empty() || opset != 0 || tokens != 0 || pairs || float16_io ||
+           float32_io;
   }
 };
 

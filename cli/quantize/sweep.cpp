@@ -103,6 +103,7 @@ void add_sweep(CLI::App& app) {
       ->type_name("TOKENS")
       ->group(kSampleFlags)
       ->check(at_least(1));
+  verb->add_flag("--pairs", request.pairs, kPairsHelp)->group(kSampleFlags);
   several(verb->add_option("--valid", request.valid,
                            "Samples to score by: arrays, sentences or a text (those of --data)")
               ->type_name("DATA")

@@ -109,7 +109,7 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
   std::optional<jobs::CalibrationSamples> samples;
   if (engine) {
     samples.emplace(request.graph.data, request.graph.tokens, source.tensors.get(), source.graph,
-                    setting.graph, terminal(), request.graph.batch_axes);
+                    setting.graph, terminal(), request.graph.batch_axes, request.graph.pairs);
     setting.engine = engine;
     setting.samples = samples->batches();
     requested.losses.probes = probes_of(samples->is_text());

@@ -57,7 +57,7 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
   ptq::Setting setting{.graph = graph::prepare(graph, recipe, &engine), .plan = {}, .threads = threads};
   setting.plan = graph::plan_quantizers(setting.graph, recipe);
   const jobs::CalibrationSamples samples(flags.data, flags.tokens, &source, graph, setting.graph, terminal(),
-                                         flags.batch_axes);
+                                         flags.batch_axes, flags.pairs);
   setting.engine = &engine;
   setting.samples = samples.batches();
   std::optional<Progress> progress;

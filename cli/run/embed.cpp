@@ -1,6 +1,7 @@
 // crumb embed: computes vectors of sentences.
 #include <filesystem>
 #include <iostream>
+#include <variant>
 
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
@@ -28,15 +29,31 @@ struct EmbedFlags {
   std::string model, text, output;
   runtime::PromptChoice prompt;
   int threads = 0;
-  bool fast = false, strict = false;
+  bool pairs = false, fast = false, strict = false;
 };
+
+using Lines = std::variant<std::vector<std::string>, std::vector<runtime::TextPair>>;
+
+Lines read(const EmbedFlags& options) {
+  if (options.pairs) return jobs::read_pairs(options.text);
+  return jobs::read_lines(options.text);
+}
+
+std::vector<float> embedded(const runtime::SentenceEncoder& encoder, const Lines& lines,
+                            const EmbedFlags& options, const runtime::SentenceEncoder::Progress& progress) {
+  const runtime::Promise promise = promise_of(options.fast);
+  if (const auto* const pairs = std::get_if<std::vector<runtime::TextPair>>(&lines))
+    return encoder.embed_pairs(*pairs, options.threads, progress, promise);
+  return encoder.embed(std::get<std::vector<std::string>>(lines), options.threads, progress, promise);
+}
 
 void embed_verb(const EmbedFlags& options) {
   std::vector<std::filesystem::path> inputs = model_inputs(options.model);
   inputs.emplace_back(options.text);
   refuse_overwriting_inputs(inputs, options.output);
   claim_output(options.output);
-  const std::vector<std::string> lines = jobs::read_lines(options.text);
+  const Lines lines = read(options);
+  const std::size_t count = std::visit([](const auto& read) { return read.size(); }, lines);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
       jobs::for_runtime(models::open_graph(options.model)),
@@ -46,18 +63,18 @@ void embed_verb(const EmbedFlags& options) {
   std::vector<float> vectors;
   const double start = now_seconds();
   {
-    Progress progress("embedding", "lines", lines.size(), 0);
+    Progress progress("embedding", "lines", count, 0);
     const auto done_so_far = [&](size_t done, size_t) {
       check_interrupt();
       progress.update(done, 0);
     };
-    vectors = encoder.embed(lines, options.threads, done_so_far, promise_of(options.fast));
+    vectors = embedded(encoder, lines, options, done_so_far);
   }
   const double seconds = now_seconds() - start;
   Notes notes;
   note_not_finite(watch.first(&encoder.graph()), notes);
-  write_npy(options.output, vectors, lines.size(), encoder.width());
-  std::cout << options.output << ": float32 [" << lines.size() << ", " << encoder.width() << "], "
+  write_npy(options.output, vectors, count, encoder.width());
+  std::cout << options.output << ": float32 [" << count << ", " << encoder.width() << "], "
             << fixed(seconds, 2) << " s\n";
 }
 
@@ -73,6 +90,9 @@ void add_embed(CLI::App& app) {
       ->type_name("FILE")
       ->group(kInputFlags)
       ->required();
+  verb->add_flag("--pairs", options->pairs,
+                 "Each line holds two texts with a tab between them, which the model sees as one row")
+      ->group(kInputFlags);
   CLI::Option* const named =
       verb->add_option("--prompt-name", options->prompt.name,
                        "The model's prompt of this name is put before every line (the model's default)")

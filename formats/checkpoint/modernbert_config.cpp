@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "formats/checkpoint/score_head.h"
+
 namespace crumb {
 namespace {
 
@@ -51,6 +53,28 @@ RotaryEmbedding rotation_of_kind(const JsonFile& file, const char* kind, const c
   return made;
 }
 
+Activation activation_named(const JsonFile& file, const char* key) {
+  const std::string name = file.string(key).value_or("gelu");
+  const auto activation = parse_activation(name);
+  if (!activation)
+    throw file.error(std::string(key) + " is \"" + name +
+                     "\"; supported are gelu, gelu_new, gelu_pytorch_tanh, relu and silu");
+  return *activation;
+}
+
+/// Of the head that scores texts: what is wrong in it matters to models that have one alone.
+ModernBertConfig::Head read_head(const JsonFile& file) {
+  ModernBertConfig::Head head;
+  if (!ScoreHead::architecture_of(file)) return head;
+  const std::string pooling = file.string("classifier_pooling").value_or("cls");
+  if (pooling != "cls" && pooling != "mean")
+    throw file.error("classifier_pooling is \"" + pooling + "\"; supported are cls and mean");
+  head.pools_mean = pooling == "mean";
+  head.bias = file.boolean("classifier_bias").value_or(false);
+  head.activation = activation_named(file, "classifier_activation");
+  return head;
+}
+
 }  // namespace
 
 ModernBertConfig ModernBertConfig::parse(const JsonFile& file) {
@@ -88,12 +112,8 @@ ModernBertConfig ModernBertConfig::parse(const JsonFile& file) {
   config.norm_bias = file.boolean("norm_bias").value_or(false);
   config.attention_bias = file.boolean("attention_bias").value_or(false);
   config.mlp_bias = file.boolean("mlp_bias").value_or(false);
-  const std::string name = file.string("hidden_activation").value_or("gelu");
-  const auto activation = parse_activation(name);
-  if (!activation)
-    throw file.error("hidden_activation is \"" + name +
-                     "\"; supported are gelu, gelu_new, gelu_pytorch_tanh, relu and silu");
-  config.activation = *activation;
+  config.activation = activation_named(file, "hidden_activation");
+  config.head = read_head(file);
   return config;
 }
 

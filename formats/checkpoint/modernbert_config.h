@@ -29,6 +29,14 @@ struct ModernBertConfig {
   bool norm_bias = false, attention_bias = false, mlp_bias = false;
   Activation activation = Activation::kGelu;
 
+  /// The head of a model that scores texts (score_head.h): dense, activation and norm before its classifier.
+  struct Head {
+    bool pools_mean = false;  ///< the mean of the tokens' states; else the first one's
+    bool bias = false;        ///< of dense
+    Activation activation = Activation::kGelu;
+  };
+  Head head;
+
   static constexpr const char* kModelType = "modernbert";
 
   /// Throws Error, which names file, key, found and expected, for another architecture and for invalid

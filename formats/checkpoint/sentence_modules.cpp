@@ -46,7 +46,13 @@ std::string text_of(const nlohmann::json& module, const char* key) {
   return value->get<std::string>();
 }
 
-/// Empty without modules.json; else a Transformer first, and the path of each module ends in "/" unless
+Error unpooled(const std::vector<Module>& modules) {
+  return Error(
+      std::string(kSentenceModulesFile) + ": expected a Transformer and a Pooling module first, found " +
+      (modules.empty() ? "none" : modules[0].type) + (modules.size() < 2 ? "" : ", " + modules[1].type));
+}
+
+/// Empty without modules.json; else a Transformer first, alone or with a Pooling behind it, and the path of each module ends in "/" unless
 /// empty.
 std::vector<Module> read_modules(const ModelText& text) {
   std::vector<Module> modules;
@@ -60,11 +66,9 @@ std::vector<Module> read_modules(const ModelText& text) {
     if (!module.path.empty() && !module.path.ends_with('/')) module.path += '/';
     modules.push_back(std::move(module));
   }
-  if (modules.size() < 2 || modules[0].type != "Transformer" || modules[1].type != "Pooling") {
-    throw Error(
-        std::string(kSentenceModulesFile) + ": expected a Transformer and a Pooling module first, found " +
-        (modules.empty() ? "none" : modules[0].type) + (modules.size() < 2 ? "" : ", " + modules[1].type));
-  }
+  if (modules.empty() || modules[0].type != "Transformer" ||
+      (modules.size() > 1 && modules[1].type != "Pooling"))
+    throw unpooled(modules);
   return modules;
 }
 
@@ -145,9 +149,11 @@ std::vector<PoolingMode> parse_pooling(const JsonFile& config) {
   return modes;
 }
 
+bool SentenceModules::pools(const ModelText& text) { return read_modules(text).size() > 1; }
+
 bool SentenceModules::pools_prompts(const ModelText& text) {
   const auto modules = read_modules(text);
-  const auto pooling = modules.empty() ? std::nullopt : read_config(text, modules[1].path);
+  const auto pooling = modules.size() < 2 ? std::nullopt : read_config(text, modules[1].path);
   return !pooling || pools_prompt(*pooling);
 }
 
@@ -160,6 +166,7 @@ std::optional<SentenceModules> SentenceModules::read(const ModelText& text, cons
                                                      size_t hidden_size) {
   const auto modules = read_modules(text);
   if (modules.empty()) return std::nullopt;
+  if (modules.size() == 1) throw unpooled(modules);
   SentenceModules read;
   const JsonFile pooling = required_config(text, model, modules[1].path, "Pooling");
   read.pooling = parse_pooling(pooling);

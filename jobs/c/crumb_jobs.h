@@ -42,8 +42,8 @@ typedef struct crumb_watcher {
  *          stays where the job fails
  * recipe   YAML, as docs/recipes.md describes it: "weights: int4:group=32"
  * options  NULL, or a JSON object with some of: "as" ("tensors", "network"), "key", "data" (list of paths),
- *          "batch_axes" (["h0=1"]), "arguments" (of TorchScript archives: ["steps=4"]), "tokens", "device",
- *          "to" ("qonnx", "qcdq"), "profile" ("qonnx", "finn", "hls4ml"), "opset", "shapes" ({"x": [1, 3,
+ *          "batch_axes" (["h0=1"]), "arguments" (of TorchScript archives: ["steps=4"]), "tokens", "pairs",
+ *          "device", "to" ("qonnx", "qcdq"), "profile" ("qonnx", "finn", "hls4ml"), "opset", "shapes" ({"x": [1, 3,
  *          32, 32]}), "threads", "memory" (bytes), "dry_run", "resume": they
  *          mean what the command's flags of these names mean
  * watcher  NULL, or the functions that get notes and progress

@@ -1,4 +1,5 @@
-// Reads samples for calibration of a sentence encoder from text: --data FILE.txt, a sentence a line.
+// Reads samples for calibration of a sentence encoder from text: --data FILE.txt, a sentence or a pair of
+// texts a line.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "graph/quantize/calibrate.h"
+#include "jobs/samples/tokenized_lines.h"
 #include "runtime/sentences/sentence_tokenizer.h"
 
 namespace crumb::jobs {
@@ -15,10 +17,10 @@ namespace crumb::jobs {
 /// sample is a filler.
 class CalibrationLines {
  public:
-  /// Reads the lines of `files` until there are `most` tokens (0: all). Throws usage Error where a file holds
-  /// no words.
+  /// Reads the lines of `files` until there are `most` tokens (0: all); `pairs`: each holds two texts. Throws
+  /// usage Error where a file holds no words.
   CalibrationLines(const graph::Graph& graph, const runtime::SentenceTokenizer& tokenizer,
-                   const std::vector<std::string>& files, std::size_t most);
+                   const std::vector<std::string>& files, std::size_t most, bool pairs);
 
   /// The batches must not outlive this object.
   graph::Batches batches() const;
@@ -26,7 +28,7 @@ class CalibrationLines {
  private:
   const graph::Graph* graph_;
   std::size_t unpooled_;
-  std::vector<std::vector<std::int64_t>> lines_;  ///< in order of length
+  std::vector<TypedLine> lines_;  ///< in order of length
 };
 
 }  // namespace crumb::jobs

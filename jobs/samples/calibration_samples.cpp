@@ -24,14 +24,19 @@ bool names_text(const std::string& data) {
 CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens,
                                        const TensorSource* checkpoint, const graph::Graph& graph,
                                        const graph::Graph& prepared, Observer& observer,
-                                       const std::vector<std::string>& batch_axes) {
+                                       const std::vector<std::string>& batch_axes, bool pairs) {
   const std::string field = observer.spelled("data");
   for (const std::string& path : data) {
     if (path.find('=') == std::string::npos && !fs::exists(path))
       throw usage_error(field + " " + quote_text(path) + ": no such file or folder");
     refuse_foreign_samples(path, field);
   }
+  const auto refuse_pairs = [&] {
+    if (pairs)
+      throw usage_error(observer.spelled("pairs") + " is for lines of text that a sentence encoder takes");
+  };
   if (std::ranges::none_of(data, names_text)) {
+    refuse_pairs();
     if (tokens > 0) throw usage_error(observer.spelled("tokens") + " is for a text as " + field);
     arrays_.emplace(prepared, data, field, "calibration data",
                     graph::parse_batch_axes(graph, batch_axes, observer.spelled("batch_axes")));
@@ -51,9 +56,10 @@ CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std
                       "file; a graph takes .npy");
   const auto read = [&](std::string_view path) { return files->file(path); };
   if (models::is_encoder(graph)) {
-    lines_.emplace(prepared, runtime::SentenceTokenizer::load(read, "the model"), data, tokens);
+    lines_.emplace(prepared, runtime::SentenceTokenizer::load(read, "the model"), data, tokens, pairs);
     return;
   }
+  refuse_pairs();
   const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
   text_.emplace(prepared, text::TextTokenizer::load(read), read, data, tokens, shape.max_positions, observer);
 }

@@ -22,10 +22,11 @@ class CalibrationSamples {
   /// `checkpoint`: the network's, or null; `graph`: the network; `prepared`: the graph that samples run
   /// through, which must outlive this object. Throws usage Error for paths that name no samples, and for
   /// texts where there is no tokenizer.
-  /// `batch_axes`: NAME=AXIS for inputs, whose arrays have samples on another axis than 0.
+  /// `batch_axes`: NAME=AXIS for inputs, whose arrays have samples on another axis than 0. `pairs`: lines of
+  /// texts hold two texts each, with a tab between them; throws usage Error where samples are no lines.
   CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens, const TensorSource* checkpoint,
                      const graph::Graph& graph, const graph::Graph& prepared, Observer& observer,
-                     const std::vector<std::string>& batch_axes = {});
+                     const std::vector<std::string>& batch_axes = {}, bool pairs = false);
 
   graph::Batches batches() const;
   bool is_text() const { return text_.has_value(); }  ///< a decoder's

@@ -1,6 +1,9 @@
 #include "jobs/samples/read_lines.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/files/counted.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/encoding.h"
@@ -46,6 +49,20 @@ std::vector<std::string> read_lines(const std::string& path) {
   std::vector<std::string> lines = lines_of(text);
   check_utf8(path, text, lines);
   return lines;
+}
+
+std::vector<runtime::TextPair> read_pairs(const std::string& path) {
+  std::vector<runtime::TextPair> pairs;
+  for (const std::string& line : read_lines(path)) {
+    const auto tabs = std::ranges::count(line, '\t');
+    if (tabs != 1)
+      throw Error(quote_text(path) + " line " + std::to_string(pairs.size() + 1) + ": found " +
+                  count_text(static_cast<std::size_t>(tabs), "tab") +
+                  ", expected two texts with one tab between them");
+    const std::size_t tab = line.find('\t');
+    pairs.push_back({.first = line.substr(0, tab), .second = line.substr(tab + 1)});
+  }
+  return pairs;
 }
 
 }  // namespace crumb::jobs

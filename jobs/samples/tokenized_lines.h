@@ -14,4 +14,12 @@ namespace crumb::jobs {
 std::vector<std::vector<std::int64_t>> tokenized_lines(const std::string& file,
                                                        const runtime::SentenceTokenizer& tokenizer);
 
+/// A row of tokens with the type of each.
+struct TypedLine {
+  std::vector<std::int64_t> ids, types;
+};
+
+/// The same of lines that hold two texts each (read_lines.h), of which one may be empty.
+std::vector<TypedLine> tokenized_pairs(const std::string& file, const runtime::SentenceTokenizer& tokenizer);
+
 }  // namespace crumb::jobs

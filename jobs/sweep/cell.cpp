@@ -117,6 +117,7 @@ void SweptNetwork::fill(const SweepCell& cell, const fs::path& file, GridRow& ro
                                 {.data = request_.data,
                                  .batch_axes = request_.batch_axes,
                                  .tokens = request_.tokens,
+                                 .pairs = request_.pairs,
                                  .device = request_.device,
                                  .threads = request_.threads,
                                  .plan = plan_options_of(exporting::Profile::kQonnx, cell.recipe)},

@@ -114,10 +114,14 @@ class SentenceMeasure final : public Measure {
  public:
   explicit SentenceMeasure(SweepRequest requested) : requested_(std::move(requested)) {
     for (const std::string& file : requested_.valid) {
-      const std::vector<std::string> lines = read_lines(file);
-      lines_.insert(lines_.end(), lines.begin(), lines.end());
+      if (requested_.pairs) {
+        std::ranges::copy(read_pairs(file), std::back_inserter(pairs_));
+      } else {
+        std::ranges::copy(read_lines(file), std::back_inserter(lines_));
+      }
     }
-    if (lines_.empty()) throw usage_error(quote_text(requested_.valid.front()) + " holds no line");
+    if (lines_.empty() && pairs_.empty())
+      throw usage_error(quote_text(requested_.valid.front()) + " holds no line");
   }
 
   Scores of_float() override { return scores(expected()); }
@@ -134,16 +138,19 @@ class SentenceMeasure final : public Measure {
 
   /// Vectors are not logits: rows are compared as a whole.
   Scores scores(const std::vector<float>& found) const {
-    const eval::ScoreShape shape{.samples = lines_.size(), .width = 1, .size = found.size()};
+    const eval::ScoreShape shape{.samples = lines_.size() + pairs_.size(), .width = 1, .size = found.size()};
     return eval::score_outputs(expected_, found, {&shape, 1}, {}, requested_.peak);
   }
 
   std::vector<float> vectors_of(const std::string& file) const {
-    return open_line_encoder(file).embed(lines_, requested_.threads);
+    const runtime::SentenceEncoder encoder = open_line_encoder(file);
+    return requested_.pairs ? encoder.embed_pairs(pairs_, requested_.threads)
+                            : encoder.embed(lines_, requested_.threads);
   }
 
   const SweepRequest requested_;
   std::vector<std::string> lines_;
+  std::vector<runtime::TextPair> pairs_;  ///< instead, where lines are pairs
   std::vector<float> expected_;
 };
 
@@ -203,6 +210,7 @@ std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest re
   const bool is_language = texts > 0 && !is_sentences;
   refuse_for_others(!is_language && requested.valid_tokens > 0, field("valid_tokens"),
                     "a language model's text");
+  refuse_for_others(!is_sentences && requested.pairs, field("pairs"), "lines that a sentence encoder takes");
   refuse_for_others(!is_language && requested.context > 0, field("context"), "a language model's text");
   if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(requested), observer);
   refuse_for_others(!requested.labels.empty(), field("labels"), "networks that are measured on arrays");

@@ -37,9 +37,14 @@ class SentenceEncoder {
   /// result each thread takes memory for the states of about 2048 tokens.
   std::vector<float> embed(const std::vector<std::string>& lines, int threads = 0,
                            const Progress& progress = {}, Promise promise = Promise::kExact) const;
+  /// The same of lines that are two texts each, which the model sees as one row.
+  std::vector<float> embed_pairs(const std::vector<TextPair>& lines, int threads = 0,
+                                 const Progress& progress = {}, Promise promise = Promise::kExact) const;
 
  private:
   SentenceEncoder(Model model, SentenceTokenizer tokenizer);
+  std::vector<float> embed_rows(const std::vector<text::PairTokens>& rows, int threads,
+                                const Progress& progress, Promise promise) const;
 
   Model model_;
   SentenceTokenizer tokenizer_;

@@ -63,6 +63,16 @@ std::optional<std::size_t> stated_length(const ModelText& text, const std::strin
   return file.count("model_max_length", 1);
 }
 
+/// Whether the model's rows have types of tokens: unless tokenizer_config.json lists its inputs without them.
+bool takes_types(const ModelText& text, const std::string& path) {
+  const auto found = text(path + "tokenizer_config.json");
+  if (!found) return true;
+  const JsonFile file(path + "tokenizer_config.json", *found);
+  const auto names = file.root().find("model_input_names");
+  if (names == file.root().end() || !names->is_array()) return true;
+  return std::ranges::find(*names, "token_type_ids") != names->end();
+}
+
 }  // namespace
 
 SentenceTokenizer SentenceTokenizer::load(const ModelText& text, const std::string& name,
@@ -92,6 +102,7 @@ SentenceTokenizer SentenceTokenizer::load(const ModelText& text, const std::stri
     made->limit_length(stated_length(text, path).value_or(limits.longest_text));
   }
   made->limit_length(limits.longest_text);
+  made->takes_types_ = takes_types(text, path);
   made->prompt_ = read_prompt(text, prompt);
   if (!made->prompt_.empty() && !SentenceModules::pools_prompts(text)) {
     const std::vector<text::TokenId> ids = made->encode_text(made->prompt_);
@@ -119,6 +130,23 @@ std::vector<text::TokenId> SentenceTokenizer::encode_text(const std::string& tex
 
 std::vector<text::TokenId> SentenceTokenizer::encode(const std::string& line) const {
   return encode_text(prompt_.empty() ? line : prompt_ + line);
+}
+
+text::PairTokens SentenceTokenizer::encode(const TextPair& pair) const {
+  const std::string first = prompt_ + pair.first;
+  text::PairTokens row;
+  if (const auto* const words = std::get_if<text::Tokenizer>(&tokenizer_)) {
+    row = words->encode_pair(first, pair.second);
+  } else {
+    const auto& other = std::get<text::TextTokenizer>(tokenizer_);
+    if (max_length_ <= other.tokens_around_pairs())
+      throw Error("a line may have " + std::to_string(max_length_) + " tokens, and " +
+                  std::to_string(other.tokens_around_pairs()) +
+                  " stand around every pair: none would be left");
+    row = other.encode_pair_within(first, pair.second, max_length_);
+  }
+  if (!takes_types_) std::ranges::fill(row.types, 0);
+  return row;
 }
 
 bool SentenceTokenizer::is_special(text::TokenId id) const {

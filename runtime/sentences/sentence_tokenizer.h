@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -14,6 +15,11 @@
 #include "text/tokenizer.h"
 
 namespace crumb::runtime {
+
+/// Two texts that the model sees as one row: a question and a passage.
+struct TextPair {
+  std::string first, second;
+};
 
 class SentenceTokenizer {
  public:
@@ -26,6 +32,12 @@ class SentenceTokenizer {
   /// The ids, with the prompt before the line and the tokens that stand around a text, cut at the tokenizer's
   /// limit and at the transformer's. Throws Error where the text has a token of which the model has no row.
   std::vector<text::TokenId> encode(const std::string& line) const;
+
+  /// Two texts as one row, with the type of each token: the prompt is before the first text, and the longer
+  /// text is cut first (text/pair_frame.h). All types are 0 where tokenizer_config.json says that the model
+  /// takes none (model_input_names). Throws Error as the other does, and where the tokenizer has no template
+  /// of pairs, or where it leaves no room for their tokens.
+  text::PairTokens encode(const TextPair& pair) const;
 
   /// The most tokens of a line.
   std::size_t max_length() const { return max_length_; }
@@ -47,6 +59,7 @@ class SentenceTokenizer {
   std::string prompt_;
   std::size_t max_length_ = SIZE_MAX;
   std::size_t unpooled_ = 0;
+  bool takes_types_ = true;
 };
 
 }  // namespace crumb::runtime

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules.dense import Dense
 from sentence_transformers.base.modules.transformer import Transformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
@@ -21,6 +21,8 @@ transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
 FAMILIES = ["roberta", "xlm-roberta", "camembert", "mpnet", "qwen3", "qwen2", "modernbert"]
+
+SCORERS = ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "modernbert"]
 
 ROTARY = ["qwen3", "qwen2", "modernbert"]
 
@@ -85,6 +87,8 @@ def word_piece(size: int, special: tuple[str, ...]) -> dict:
 
 
 def tokenizer_of(family: str):
+    if family == "bert":
+        return transformers.BertTokenizer(vocab=word_piece(300, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")))
     if family == "mpnet":
         return transformers.MPNetTokenizer(vocab=word_piece(300, ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")))
     if family == "roberta":
@@ -98,7 +102,7 @@ def tokenizer_of(family: str):
         whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         whole.decoder = decoders.ByteLevel()
         whole.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
         )
         names = dict(zip(["unk_token", "cls_token", "sep_token", "pad_token", "mask_token"], special))
         return transformers.PreTrainedTokenizerFast(tokenizer_object=whole, **names)
@@ -106,7 +110,7 @@ def tokenizer_of(family: str):
         vocab, merges = byte_level(420, ("<|endoftext|>", "<|im_start|>", "<|im_end|>"))
         tokenizer = transformers.Qwen2Tokenizer(vocab=vocab, merges=merges, padding_side="left")
         ending = processors.TemplateProcessing(
-            single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", vocab["<|endoftext|>"])]
+            single="$A <|endoftext|>", pair="$A <|endoftext|> $B <|endoftext|>", special_tokens=[("<|endoftext|>", vocab["<|endoftext|>"])]
         )
         tokenizer.backend_tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), ending])
         return tokenizer
@@ -136,7 +140,9 @@ def config_of(family: str, tokenizer, rng: random.Random, **changes):
                  "sep_token_id": 2, "pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
         return transformers.ModernBertConfig(**{**sizes, **changes})
     classes = {"roberta": transformers.RobertaConfig, "xlm-roberta": transformers.XLMRobertaConfig,
-               "camembert": transformers.CamembertConfig, "mpnet": transformers.MPNetConfig}  # fmt: skip
+               "camembert": transformers.CamembertConfig, "mpnet": transformers.MPNetConfig, "bert": transformers.BertConfig}  # fmt: skip
+    if family == "bert":
+        return classes[family](**{**sizes, "pad_token_id": 0, **changes})
     if family != "mpnet":
         sizes["type_vocab_size"] = rng.choice([1, 2])
     return classes[family](**{**sizes, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, **changes})
@@ -165,7 +171,7 @@ def write(family: str, folder: Path, seed: int, pooling="mean", include_prompt=T
     model = transformers.AutoModel.from_config(config_of(family, tokenizer, rng, **(config or {})))
     draw_weights(model, seed)
     plain = folder.parent / (folder.name + ".plain")
-    tokenizer.model_max_length = length or model.config.max_position_embeddings - (0 if family in ROTARY else 2)
+    tokenizer.model_max_length = length or longest_text(family, model.config)
     tokenizer.save_pretrained(plain)
     model.save_pretrained(plain)
     modules = [Transformer(str(plain)), Pooling(model.config.hidden_size, pooling, include_prompt=include_prompt)]
@@ -176,6 +182,31 @@ def write(family: str, folder: Path, seed: int, pooling="mean", include_prompt=T
         modules.append(Normalize())
     SentenceTransformer(modules=modules, prompts=prompts, default_prompt_name=default_prompt, device="cpu").save(str(folder))
     return load(folder)
+
+
+def longest_text(family: str, config) -> int:
+    return config.max_position_embeddings - (0 if family in [*ROTARY, "bert"] else 2)
+
+
+def write_scorer(family: str, folder: Path, seed: int, labels: int, activation=None, as_model=False, length=None) -> CrossEncoder:
+    """Draws an encoder with a head of classes, as transformers writes it, or (as_model) as sentence-transformers does."""
+    rng = random.Random(f"{family} {seed}")
+    tokenizer = tokenizer_of(family)
+    changes = {"classifier_pooling": rng.choice(["cls", "mean"]), "classifier_bias": drawn_flag(rng)} if family == "modernbert" else {}
+    config = config_of(family, tokenizer, rng, num_labels=labels, **changes)
+    if activation is not None and not as_model:
+        key = rng.choice(["sentence_transformers", "sbert_ce_default_activation_function"])
+        path = f"{type(activation).__module__}.{type(activation).__name__}"
+        setattr(config, key, {"activation_fn": path} if key == "sentence_transformers" else path)
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    draw_weights(model, seed)
+    tokenizer.model_max_length = length or longest_text(family, config)
+    plain = folder.parent / (folder.name + ".plain") if as_model else folder
+    tokenizer.save_pretrained(plain)
+    model.save_pretrained(plain)
+    if as_model:
+        CrossEncoder(str(plain), activation_fn=activation, device="cpu").save(str(folder))
+    return CrossEncoder(str(folder), device="cpu")
 
 
 def load(folder: Path) -> SentenceTransformer:

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "text/pair_frame.h"
 #include "text/pipeline/json_place.h"
 #include "text/regex/pattern.h"
 #include "text/wordpiece.h"
@@ -35,6 +37,14 @@ struct Frame {
 Normalizer read_normalizer(const JsonPlace& place);
 PreTokenizer read_pre_tokenizer(const JsonPlace& place);
 Frame read_frame(const JsonPlace& place);
+
+/// What a post-processor says of two texts, or why pairs cannot be tokenized: what the file has there is not
+/// supported, which only those must know who have pairs.
+struct PairTemplate {
+  std::optional<PairFrame> frame = PairFrame();
+  std::string why;
+};
+PairTemplate read_pair_template(const JsonPlace& place);
 
 /// {"String": ...} or {"Regex": ...}.
 Pattern read_pattern(const JsonPlace& place);
