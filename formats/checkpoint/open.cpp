@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -10,59 +9,21 @@
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/decoder_part.h"
 #include "formats/checkpoint/detect.h"
+#include "formats/checkpoint/find_model.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/checkpoint/model_files.h"
 #include "formats/checkpoint/quantized/bitsandbytes.h"
 #include "formats/checkpoint/quantized/dequantized_model.h"
 #include "formats/checkpoint/quantized/scaled_weights.h"
 #include "formats/checkpoint/shard_index.h"
-#include "formats/gguf/split.h"
+#include "formats/checkpoint/shown_names.h"
+#include "formats/checkpoint/stored_quantization.h"
 #include "formats/onnx/external_data.h"
 
 namespace crumb {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-namespace {
-
-/// What a folder's tensors lie in, in the order of preference; of each, an index after the file itself.
-constexpr std::array<const char*, 2> kModelNames = {"model.safetensors", "pytorch_model.bin"};
-constexpr const char* kIndexEnd = ".index.json";
-/// Of config.json.
-constexpr std::array<const char*, 2> kQuantizationKeys = {"quantization_config", "compression_config"};
-/// In which ModelOpt keeps what others have in config.json.
-constexpr const char* kModelOptConfig = "hf_quant_config.json";
-/// Of a folder that PEFT wrote.
-constexpr const char* kAdapterConfig = "adapter_config.json";
-/// What trainers leave beside a model.
-constexpr std::array<const char*, 4> kNoModels = {"training_args.bin", "optimizer.bin", "optimizer.pt",
-                                                  "scheduler.pt"};
-
-/// Whether a name says that the file is one of several: "model-00001-of-00003.safetensors".
-bool is_shard_name(const std::string& name) {
-  const std::size_t of = name.rfind("-of-");
-  if (of == std::string::npos) return false;
-  const std::string digits = name.substr(of + 4, name.find('.', of) - (of + 4));
-  const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
-  return is_number && digits.find_first_not_of('0') != std::string::npos &&
-         digits.substr(digits.find_first_not_of('0')) != "1";
-}
-
-std::string text_of_json(const json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string list_text(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 12;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
-}
-
-}  // namespace
 
 class CheckpointOpener {
  public:
@@ -77,7 +38,7 @@ class CheckpointOpener {
     sort_inputs();
     if (const Status unique = sort_tensors(); !unique.ok()) return unique.failure();
     if (const Status placed = check_index(); !placed.ok()) return placed.failure();
-    if (const Status read = read_modelopt_config(); !read.ok()) return read.failure();
+    if (const Status read = read_own_modelopt_config(); !read.ok()) return read.failure();
     checkpoint_.quantized_ = find_quantization();
     if (checkpoint_.quantized_) {
       if (const Status read = dequantize(); !read.ok()) return read.failure();
@@ -109,7 +70,7 @@ class CheckpointOpener {
   Status open_folder(const fs::path& folder) {
     checkpoint_.kind_ = "folder";
     note_input_folder(folder);
-    const Result<fs::path> model = find_model(folder);
+    const Result<fs::path> model = find_model(folder, also_);
     if (!model.ok()) return model.failure();
     const bool is_index = model.value().native().ends_with(kIndexEnd);
     const Status tensors = is_index ? open_index(folder, model.value()) : map_tensor_file(model.value());
@@ -135,74 +96,6 @@ class CheckpointOpener {
       }
     }
     return {};
-  }
-
-  /// The tensor file or index that a folder's model lies in.
-  Result<fs::path> find_model(const fs::path& folder) {
-    std::vector<std::string> found, safetensors, others;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      std::string name = entry->path().filename().string();
-      std::error_code ignored;
-      const bool is_folder = entry->is_directory(ignored);
-      if (!is_folder && lower_extension(name) == ".safetensors") safetensors.push_back(name);
-      if (!is_folder && is_tensor_name(name)) others.push_back(name);
-      found.push_back(is_folder ? name + "/" : std::move(name));
-    }
-    if (error)
-      return Failure{"cannot read the folder " + quote_text(folder.native()) + ": " + error.message()};
-    if (is_present(folder / kAdapterConfig) && !is_present(folder / "config.json"))
-      return adapter_failure(folder);
-    std::sort(found.begin(), found.end());
-    std::sort(safetensors.begin(), safetensors.end());
-    std::sort(others.begin(), others.end());
-
-    for (const char* name : kModelNames) {
-      if (is_present(folder / name)) return folder / name;
-      if (is_present(folder / (std::string(name) + kIndexEnd)))
-        return folder / (std::string(name) + kIndexEnd);
-      if (safetensors.size() == 1 && !is_shard_name(safetensors.front())) return folder / safetensors.front();
-    }
-    if (safetensors.empty() && others.size() == 1 && !is_shard_name(others.front()))
-      return folder / others.front();
-    if (safetensors.empty() && !others.empty() && are_gguf_parts(others)) return folder / others.front();
-    const std::vector<std::string>& several = safetensors.empty() ? others : safetensors;
-    const std::string subject = "the folder " + quote_text(folder.native());
-    if (several.empty())
-      return Failure{subject + " holds no tensor files; found " +
-                     (found.empty() ? std::string("nothing") : list_text(found)) + "; " +
-                     expected_inputs(also_)};
-    if (several.size() == 1)
-      return Failure{subject + " holds one shard of a model, " + quote_text(several.front()) +
-                     ", and no index; the other shards and model.safetensors.index.json are missing"};
-    return Failure{subject + " holds several tensor files (" + list_text(several) +
-                   ") and neither model.safetensors nor model.safetensors.index.json" +
-                   (safetensors.empty() ? ", nor pytorch_model.bin nor pytorch_model.bin.index.json" : "") +
-                   "; name one of the files"};
-  }
-
-  /// Of a folder that PEFT wrote: it changes a model, whose folder may be said in it.
-  static Failure adapter_failure(const fs::path& folder) {
-    const Result<json> config = read_bounded_json((folder / kAdapterConfig).string());
-    std::string base;
-    if (config.ok() && config.value().is_object()) {
-      const auto found = config.value().find("base_model_name_or_path");
-      if (found != config.value().end() && found->is_string()) base = found->get<std::string>();
-    }
-    return Failure{
-        "the folder " + quote_text(folder.native()) + " holds a low-rank adapter (" + kAdapterConfig +
-        "), which is no model but a change to one" + (base.empty() ? "" : ", " + quote_text(base)) +
-        ": give the folder of that model, and this one as --adapter (crumb merge MODEL --adapter " +
-        quote_text(folder.native()) + " -o MERGED makes a model of both)"};
-  }
-
-  /// Whether a name is that of a tensor file other than safetensors.
-  static bool is_tensor_name(const std::string& name) {
-    constexpr std::array<std::string_view, 7> kExtensions = {".bin", ".pt",   ".pth", ".ckpt",
-                                                             ".npz", ".onnx", ".gguf"};
-    const std::string extension = lower_extension(name);
-    return std::ranges::find(kExtensions, extension) != kExtensions.end() &&
-           std::ranges::find(kNoModels, name) == kNoModels.end();
   }
 
   Status map_tensor_file(const fs::path& path) {
@@ -388,23 +281,17 @@ class CheckpointOpener {
     std::vector<std::string> names;
     for (const SkippedEntry& skipped : checkpoint_.skipped_)
       names.push_back(quote_text(skipped.name) + ": " + skipped.what);
-    return names.empty() ? "" : "; beside tensors it holds " + list_text(names);
+    return names.empty() ? "" : "; beside tensors it holds " + shown_names(names);
   }
 
   /// Takes the checkpoint for the one in floating point that it stands for. What cannot be read so stays as
   /// it is, and quantized_ says why.
   Status dequantize() {
     json stored;
-    const json* config = nullptr;
-    if (checkpoint_.config_ != nullptr) {
-      for (const char* key : kQuantizationKeys)
-        if (const auto found = checkpoint_.config_->find(key);
-            config == nullptr && found != checkpoint_.config_->end())
-          config = found->is_null() ? nullptr : &*found;
-    }
+    const json* config = quantization_in(checkpoint_.config_.get());
     if (config == nullptr && !modelopt_.is_null()) config = &modelopt_;
     if (config == nullptr) {
-      const Result<json> own = read_gptq_config();
+      const Result<json> own = read_own_gptq_config();
       if (!own.ok()) return own.failure();
       stored = own.value();
       if (stored.is_null() && !is_scaled_) return {};
@@ -423,53 +310,38 @@ class CheckpointOpener {
     for (SkippedEntry& skipped : model.value().skipped) checkpoint_.skipped_.push_back(std::move(skipped));
     checkpoint_.dequantized_ = std::move(model.value().what);
     checkpoint_.quantized_.reset();
-    forget_quantization();
+    if (checkpoint_.config_ != nullptr && forget_quantization(*checkpoint_.config_)) store_config();
     if (Status sorted = sort_tensors(); !sorted.ok()) return sorted;
     checkpoint_.quantized_ = find_scaled_weight(checkpoint_.tensors_);  // that no method read
     return {};
   }
 
-  /// Fills modelopt_ of a folder's hf_quant_config.json, {"quantization": {"quant_algo": "FP8", ...}}; null
-  /// where there is none, or its weights are in floats.
-  Status read_modelopt_config() {
+  /// Where a file beside the tensors would be.
+  fs::path beside(const char* name) const {
     std::error_code ignored;
-    const fs::path path = (fs::is_directory(path_, ignored) ? path_ : path_.parent_path()) / kModelOptConfig;
+    return (fs::is_directory(path_, ignored) ? path_ : path_.parent_path()) / name;
+  }
+
+  /// Fills modelopt_ of a folder's file.
+  Status read_own_modelopt_config() {
+    const fs::path path = beside(kModelOptConfig);
     if (checkpoint_.kind_ != "folder" || !is_present(path)) return {};
-    const Result<json> config = read_bounded_json(path.string());
+    Result<json> config = read_modelopt_config(path);
     if (!config.ok()) return config.failure();
-    const auto part = config.value().is_object() ? config.value().find("quantization") : config.value().end();
-    if (!config.value().is_object() || part == config.value().end() || !part->is_object())
-      return Failure{quote_text(path.native()) + ": expected a JSON object with an object \"quantization\""};
     note_input(path);
     sort_inputs();
     std::erase(checkpoint_.not_carried_, kModelOptConfig);
-    const auto algorithm = part->find("quant_algo");
-    if (algorithm == part->end() || algorithm->is_null()) return {};
-    modelopt_ = {{"quant_method", "modelopt"}, {"quant_algo", *algorithm}};
+    modelopt_ = std::move(config.value());
     return {};
   }
 
-  /// quantize_config.json, in which older tools for GPTQ keep what others have in config.json; null where
-  /// there is none.
-  Result<json> read_gptq_config() {
-    std::error_code ignored;
-    const fs::path path =
-        (fs::is_directory(path_, ignored) ? path_ : path_.parent_path()) / "quantize_config.json";
+  /// Null where there is none.
+  Result<json> read_own_gptq_config() {
+    const fs::path path = beside(kGptqConfig);
     if (checkpoint_.kind_ != "folder" || !is_present(path)) return json();
-    Result<json> config = read_bounded_json(path.string());
-    if (!config.ok()) return config;
-    if (!config.value().is_object()) return Failure{quote_text(path.native()) + ": expected a JSON object"};
-    note_input(path);
-    if (!config.value().contains("quant_method")) config.value()["quant_method"] = "gptq";
+    Result<json> config = read_gptq_config(path);
+    if (config.ok()) note_input(path);
     return config;
-  }
-
-  /// The configuration of the model in floating point.
-  void forget_quantization() {
-    if (checkpoint_.config_ == nullptr) return;
-    std::size_t erased = 0;
-    for (const char* key : kQuantizationKeys) erased += checkpoint_.config_->erase(key);
-    if (erased > 0) store_config();
   }
 
   /// Takes what a decoder is called and what is around it off.
@@ -503,26 +375,7 @@ class CheckpointOpener {
   }
 
   std::optional<std::string> find_quantization() {
-    if (checkpoint_.config_ != nullptr) {
-      for (const char* key : kQuantizationKeys) {
-        const auto found = checkpoint_.config_->find(key);
-        if (found == checkpoint_.config_->end() || found->is_null()) continue;
-        const auto method = found->is_object() ? found->find("quant_method") : found->end();
-        return std::string("config.json has ") + key +
-               (method != found->end() && method->is_string()
-                    ? " (quant_method " + quote_text(method->get_ref<const std::string&>()) + ")"
-                    : " (without a quant_method)");
-      }
-    }
-    if (const auto algorithm = modelopt_.find("quant_algo"); algorithm != modelopt_.end())
-      return std::string(kModelOptConfig) + " has the quant_algo " + quote_text(text_of_json(*algorithm));
-    for (const TensorEntry& tensor : checkpoint_.tensors_) {
-      const std::size_t dot = tensor.name.rfind('.');
-      const std::string prefix = dot == std::string::npos ? "" : tensor.name.substr(0, dot + 1);
-      const std::string_view last = std::string_view(tensor.name).substr(prefix.size());
-      if (last == "qweight" || last == "qzeros" || last == "weight_packed")
-        return "it holds the tensor " + quote_text(tensor.name);
-    }
+    if (auto why = why_quantized(checkpoint_.config_.get(), modelopt_, checkpoint_.tensors_)) return why;
     // The integers of an ONNX network belong to its nodes, the codes of a GGUF file to its types.
     if (checkpoint_.kind_ == "onnx" || checkpoint_.kind_ == "gguf") return std::nullopt;
     std::optional<std::string> scaled = find_scaled_weight(checkpoint_.tensors_);
