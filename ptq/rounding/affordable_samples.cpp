@@ -1,6 +1,7 @@
 #include "ptq/rounding/affordable_samples.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,11 +44,13 @@ double work_of(const Graph& graph, const std::vector<SampledLayer>& layers, cons
 
 bool has_open_layers(const Setting& setting) {
   return !open_layers(setting.graph, setting.plan).empty() ||
-         !shared_matrices(setting.graph, setting.plan).empty();
+         !shared_matrices(setting.graph, setting.plan).empty() ||
+         !branch_layers(setting.graph, setting.plan).empty();
 }
 
 AffordableSamples affordable_samples(const Setting& setting, double most) {
-  const std::vector<SampledLayer> layers = open_layers(setting.graph, setting.plan);
+  std::vector<SampledLayer> layers = open_layers(setting.graph, setting.plan);
+  std::ranges::move(branch_layers(setting.graph, setting.plan), std::back_inserter(layers));
   std::map<Shapes, double> known;
   double work = 0;
   AffordableSamples found;

@@ -101,13 +101,15 @@ std::string leave_large(const Stage& stage, const Setting& setting, RoundedParts
   };
   std::uint64_t most = 0;
   std::string names;
-  std::erase_if(parts.layers, [&](const SampledLayer& layer) {
+  const auto is_large = [&](const SampledLayer& layer) {
     if (bytes_of(layer) <= setting.memory) return false;
     most = std::max(most, bytes_of(layer));
     names += (names.empty() ? "" : ", ") + quote_text(setting.plan.constants[layer.constant].value);
     parts.left.push_back(layer.constant);
     return true;
-  });
+  };
+  std::erase_if(parts.layers, is_large);
+  std::erase_if(parts.branched, is_large);
   if (names.empty()) return "";
   return names + " would take second moments of " + std::to_string(most >> 20) +
          " MiB: rounding stays (--memory " + std::to_string((most >> 20) + 1) + "MiB, or --stages " +
@@ -151,9 +153,11 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
   if (accumulator)
     parts.layers = sampled_layers(setting.graph, open);
   else
-    parts = {.layers = open_layers(setting.graph, open), .shared = shared_matrices(setting.graph, open)};
+    parts = {.layers = open_layers(setting.graph, open),
+             .shared = shared_matrices(setting.graph, open),
+             .branched = branch_layers(setting.graph, open)};
   const std::string large = leave_large(stage, setting, parts);
-  if (parts.layers.empty() && parts.shared.empty() && parts.left.empty())
+  if (parts.layers.empty() && parts.shared.empty() && parts.branched.empty() && parts.left.empty())
     throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet" +
                 reasons_of_unrounded_layers(setting));
   const std::string others = layers_beside(parts, setting);
@@ -188,8 +192,9 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
                        }
                        return std::move(*best);
                      });
-  for (const SampledLayer& layer : parts.layers)
-    setting.palettes.erase(setting.plan.constants[layer.constant].value);
+  for (const std::vector<SampledLayer>* layers : {&parts.layers, &parts.branched})
+    for (const SampledLayer& layer : *layers)
+      setting.palettes.erase(setting.plan.constants[layer.constant].value);
   for (const SharedMatrix& matrix : parts.shared)
     setting.palettes.erase(setting.plan.constants[matrix.constant()].value);
   if (!others.empty()) report.notes.push_back("what keeps rounding: " + others);

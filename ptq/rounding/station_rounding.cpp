@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "graph/quantize/apply.h"
+#include "ptq/rounding/branch_moments.h"
 #include "ptq/rounding/branch_weights.h"
 #include "ptq/rounding/layer_store.h"
 #include "ptq/samples/sample_stream.h"
@@ -32,6 +34,7 @@ class StationRounding {
 
   StageReport run() && {
     round_shared();
+    round_branched();
     round_by_spec();
     std::vector<std::vector<StoredLayer>> found = found_before();
     if (found.size() == stations_.size()) return std::move(report_);
@@ -77,12 +80,47 @@ class StationRounding {
     }));
   }
 
+  void round_branched() {
+    std::vector<LayerMoments> moments = moments_in_branches(parts_.branched, setting_, options_.even);
+    std::vector<std::string> names;
+    std::vector<std::size_t> reached;
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+      if (moments[i].samples == 0) {
+        unreached_.push_back(parts_.branched[i].constant);
+        continue;
+      }
+      reached.push_back(i);
+      names.push_back(constant_of(parts_.branched[i]));
+    }
+    take(found_or_made(names, [&] {
+      std::vector<StoredLayer> layers;
+      for (const std::size_t i : reached)
+        layers.push_back(rounded(parts_.branched[i], std::move(moments[i])));
+      return layers;
+    }));
+    note_unreached();
+  }
+
+  void note_unreached() {
+    std::string text;
+    for (const std::size_t constant : unreached_)
+      text += (text.empty() ? "" : ", ") + quote_text(setting_.plan.constants[constant].value);
+    if (text.empty()) return;
+    report_.notes.push_back("rounding stays where no sample came, in branches of an If that none took: " +
+                            text);
+  }
+
+  bool is_unreached(std::size_t constant) const {
+    return std::ranges::find(unreached_, constant) != unreached_.end();
+  }
+
   /// Rounds the constants that need no samples.
   void round_by_spec() {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < setting_.plan.constants.size(); ++i) {
       const PlannedConstant& constant = setting_.plan.constants[i];
-      if (constant.spec && !constant.rounded && !parts_.contain(i)) names.push_back(constant.value);
+      const bool is_open = constant.spec && !constant.rounded;
+      if (is_open && (!parts_.contain(i) || is_unreached(i))) names.push_back(constant.value);
     }
     const std::vector<StoredLayer> made = found_or_made(names, [&] {
       std::vector<StoredLayer> layers;
@@ -203,7 +241,8 @@ class StationRounding {
   /// more: layers that are done and not yet in the report.
   void progress(std::size_t more) const {
     if (setting_.progress)
-      setting_.progress(report_.layers.size() + more, parts_.layers.size() + parts_.shared.size());
+      setting_.progress(report_.layers.size() + more,
+                        parts_.layers.size() + parts_.shared.size() + parts_.branched.size());
   }
 
   Setting& setting_;
@@ -213,12 +252,14 @@ class StationRounding {
   const std::vector<Station> stations_;
   const BranchWeights beside_;  ///< needed only for targets with float inputs
   StageReport report_;
+  std::vector<std::size_t> unreached_;  ///< constants of the plan in branches that no sample took
 };
 
 }  // namespace
 
 bool RoundedParts::contain(std::size_t constant) const {
   return std::ranges::find(layers, constant, &SampledLayer::constant) != layers.end() ||
+         std::ranges::find(branched, constant, &SampledLayer::constant) != branched.end() ||
          std::ranges::find(shared, constant, &SharedMatrix::constant) != shared.end();
 }
 

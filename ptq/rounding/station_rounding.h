@@ -1,6 +1,8 @@
 // Rounds layers station by station (sample_stream.h), on samples that pass through the earlier layers as
 // rounded. All other constants get their codes before the first sample runs: shared matrices
-// (shared_matrices.h), and constants rounded by their specs alone, such as embedding tables.
+// (shared_matrices.h), layers in branches of Ifs, on the float network's inputs of the samples that take them
+// (branch_moments.h), and constants rounded by their specs alone, such as embedding tables, and layers in
+// branches that no sample takes.
 //
 // Memory holds the weights of the part of the network between two stations, the samples' values there, and
 // codes; with a LayerStore, no codes of earlier layers. Codes that an earlier run left there are not chosen
@@ -22,11 +24,12 @@ struct StationOptions {
   bool even = false;          ///< as for StationMoments
 };
 
-/// What is rounded on samples: sampled_layers() and shared_matrices() of a graph and its plan.
+/// What is rounded on samples: sampled_layers(), shared_matrices() and branch_layers() of a graph and its plan.
 struct RoundedParts {
   std::vector<SampledLayer> layers;
   std::vector<SharedMatrix> shared;
-  std::vector<std::size_t> left = {};  ///< constants of the plan that could be, but keep rounding
+  std::vector<SampledLayer> branched = {};  ///< those in branches, which only some samples reach
+  std::vector<std::size_t> left = {};       ///< constants of the plan that could be, but keep rounding
 
   bool contain(std::size_t constant) const;  ///< indices in the plan
 };

@@ -28,7 +28,6 @@ bool is_in_branch(const Graph& graph, const Node& node) {
 /// Returns what keeps a product with a planned weight from being a sum over its input's last axis, or over a
 /// window.
 std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
-  if (is_in_branch(graph, node)) return "which lies in a branch of an If, to which not every sample comes";
   if (graph::is_any(node, graph::trait::kRecurrent))
     return "which has several directions, gates before the state's product, or a register to keep";
   const auto product = graph::weighted_product(node, 2);
@@ -37,6 +36,7 @@ std::string fault_of(const Graph& graph, const Node& node, std::size_t input) {
   if (graph::Links(graph).consumers(node.inputs[1]).size() != 1) return "and not by it alone";
   if (!product->is_convolution() && product->bias != graph::kNoInput)
     return "which has an alpha, beta or transA of its own; a Gemm of alpha and beta 1 without transA has not";
+  if (is_in_branch(graph, node)) return "which lies in a branch of an If, to which not every sample comes";
   return "whose axes are not those of one matrix for each sample";
 }
 

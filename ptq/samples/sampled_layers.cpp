@@ -50,19 +50,15 @@ std::map<std::string, std::size_t> planned_constants(const graph::QuantPlan& pla
   return planned;
 }
 
-}  // namespace
+/// Where layers lie: outside of branches, or in one.
+enum class Where : std::uint8_t { kOutside, kInBranch };
 
-bool SampledLayer::takes_like(const SampledLayer& other, const Graph& graph) const {
-  if (input != other.input || is_window != other.is_window || columns != other.columns ||
-      groups != other.groups)
-    return false;
-  if (!is_window) return true;
-  const Node &mine = graph.nodes[node], &theirs = graph.nodes[other.node];
-  const Sizes a = graph.constant(mine.inputs[1])->shape(), b = graph.constant(theirs.inputs[1])->shape();
-  return mine.attributes == theirs.attributes && std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end());
+bool lies(Where where, const graph::Sides& sides, std::size_t node) {
+  return sides.is_on_one(node) == (where == Where::kInBranch);
 }
 
-std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantPlan& plan, bool open) {
+std::vector<SampledLayer> sampled_layers_at(Where where, const Graph& graph, const graph::QuantPlan& plan,
+                                            bool open) {
   const std::map<std::string, std::size_t> planned = planned_constants(plan, open);
   const graph::Links links(graph);
   std::map<std::size_t, SampledLayer> found;  // by node
@@ -76,7 +72,7 @@ std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantP
   std::vector<SampledLayer> layers;
   const graph::Sides sides(graph, graph.outputs);
   for (auto& [index, layer] : found) {
-    if (sides.is_on_one(index)) continue;  // not every sample comes to it
+    if (!lies(where, sides, index)) continue;
     const std::string& weight = graph.nodes[index].inputs[1];
     const auto constant = planned.find(weight);
     if (constant == planned.end() || links.consumers(weight).size() != 1 || layer.columns == 0 ||
@@ -88,14 +84,14 @@ std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantP
   return layers;
 }
 
-std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::QuantPlan& plan) {
+std::vector<SampledLayer> recurrent_layers_at(Where where, const Graph& graph, const graph::QuantPlan& plan) {
   const std::map<std::string, std::size_t> planned = planned_constants(plan, true);
   const graph::Links links(graph);
   const graph::Sides sides(graph, graph.outputs);
   std::vector<SampledLayer> layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (!graph::is_any(node, graph::trait::kRecurrent) || sides.is_on_one(i)) continue;
+    if (!graph::is_any(node, graph::trait::kRecurrent) || !lies(where, sides, i)) continue;
     const auto add = [&](std::size_t weight, const std::string& input) {
       const auto constant = planned.find(node.inputs[weight]);
       if (constant == planned.end() || links.consumers(node.inputs[weight]).size() != 1) return;
@@ -111,6 +107,32 @@ std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::Quan
     const bool takes_state = !node.is("GRU") || node.int_or("linear_before_reset", 0) != 0;
     if (node.has_input(2) && node.has_output(0) && takes_state) add(2, node.outputs[0]);
   }
+  return layers;
+}
+
+}  // namespace
+
+bool SampledLayer::takes_like(const SampledLayer& other, const Graph& graph) const {
+  if (input != other.input || is_window != other.is_window || columns != other.columns ||
+      groups != other.groups)
+    return false;
+  if (!is_window) return true;
+  const Node &mine = graph.nodes[node], &theirs = graph.nodes[other.node];
+  const Sizes a = graph.constant(mine.inputs[1])->shape(), b = graph.constant(theirs.inputs[1])->shape();
+  return mine.attributes == theirs.attributes && std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end());
+}
+
+std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantPlan& plan, bool open) {
+  return sampled_layers_at(Where::kOutside, graph, plan, open);
+}
+
+std::vector<SampledLayer> recurrent_layers(const Graph& graph, const graph::QuantPlan& plan) {
+  return recurrent_layers_at(Where::kOutside, graph, plan);
+}
+
+std::vector<SampledLayer> branch_layers(const Graph& graph, const graph::QuantPlan& plan) {
+  std::vector<SampledLayer> layers = sampled_layers_at(Where::kInBranch, graph, plan, true);
+  std::ranges::move(recurrent_layers_at(Where::kInBranch, graph, plan), std::back_inserter(layers));
   return layers;
 }
 

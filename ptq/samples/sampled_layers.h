@@ -15,7 +15,7 @@
 
 namespace crumb::ptq {
 
-/// A layer y = W x outside of branches (graph/choose.h), with a constant W that no other node takes: MatMul
+/// A layer y = W x outside of branches (graph/choose.h), or of branch_layers() inside of one, with a constant W that no other node takes: MatMul
 /// and Gemm of a constant matrix; Conv, where x is a window; both products of an LSTM, GRU or RNN. Rows of W
 /// are outputs; each group of a convolution has as many rows, with its own x.
 struct SampledLayer {
@@ -43,6 +43,9 @@ std::vector<SampledLayer> recurrent_layers(const graph::Graph& graph, const grap
 
 /// Returns all layers without codes yet: sampled_layers(), then recurrent_layers().
 std::vector<SampledLayer> open_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
+
+/// Returns the same layers without codes yet of the branches of Ifs, to which not every sample comes.
+std::vector<SampledLayer> branch_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
 
 /// Reads a layer's inputs from a value, a block of samples at a time: the windows of a large image together
 /// can be a hundred times as large as the image.

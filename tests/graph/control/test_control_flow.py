@@ -1,5 +1,6 @@
 """If, Loop and Scan in drawn networks: both engines give what onnxruntime gives."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -190,3 +191,60 @@ def test_branches_are_quantized_and_a_qcdq_file_has_the_if(crumb, tmp_path, flag
         floats = control.runner(model.read_bytes()).run(None, feed)[0]
         assert np.abs(made - expected).max() <= 2e-6 * np.abs(expected).max()  # both sum in floats, in different orders
         assert 0 < np.abs(made - floats).max() < 0.1 * np.abs(floats).max()
+
+
+def product(path, weight):
+    """x [n, in] times one weight."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [info("x", shape=["n", weight.shape[0]])], [info("y", shape=["n", weight.shape[1]])],
+                              [numpy_helper.from_array(weight, "w")])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8), path)
+
+
+def layers_of(crumb, model, *flags, stages="gptq"):
+    done = crumb("quantize", model, "-o", model.with_suffix(".crumb"), "--weights", "int3:channel", "--stages", stages, *flags, "--json")
+    (stage,) = json.loads(done.stdout)["stages"]
+    return {layer["layer"]: (layer["before"], layer["after"]) for layer in stage["layers"]}, stage["notes"]
+
+
+@pytest.mark.parametrize("stages", ["gptq", "gptq:float_inputs=off", "gpfq", "qronos"])
+def test_weights_in_branches_are_rounded_by_the_samples_that_take_them(crumb, tmp_path, stages):
+    """Errors are those of the layer alone, on the inputs that it has in the float network."""
+    model = tmp_path / "two.onnx"
+    onnx.save(two_branches(), model)
+    weights = {w.name: numpy_helper.to_array(w) for node in two_branches().graph.node for a in node.attribute for w in a.g.initializer}
+    data = samples_of(tmp_path, [True, False, False])
+    found, notes = layers_of(crumb, model, *data, stages=stages)
+    assert set(found) == {"last", *weights} and not any("branch" in note for note in notes), notes
+    x, flags = np.load(tmp_path / "x.npy"), np.load(tmp_path / "flag.npy")
+    for side, taken in (("then", flags), ("else", ~flags)):
+        first, second = weights[f"w_{side}"], weights[f"v_{side}"]
+        for name, inputs in ((f"w_{side}", x[taken]), (f"v_{side}", np.maximum(x[taken] @ first, 0))):
+            alone = tmp_path / f"{name}.onnx"
+            product(alone, weights[name])
+            np.save(tmp_path / "alone.npy", inputs)
+            (expected,) = layers_of(crumb, alone, "--data", tmp_path / "alone.npy", stages=stages)[0].values()
+            assert found[name] == pytest.approx(expected, rel=1e-3), name
+            assert found[name][1] < found[name][0]
+            everywhere = x if name.startswith("w") else np.maximum(x @ first, 0)
+            np.save(tmp_path / "alone.npy", everywhere)
+            (of_all,) = layers_of(crumb, alone, "--data", tmp_path / "alone.npy", stages=stages)[0].values()
+            assert found[name] != pytest.approx(of_all, rel=1e-3), "samples of the other branch count"
+
+
+def test_weights_in_a_branch_that_no_sample_takes_keep_rounding(crumb, tmp_path):
+    model = tmp_path / "two.onnx"
+    onnx.save(two_branches(), model)
+    flags = [*samples_of(tmp_path, [True]), "--exclude", "last"]
+    found, notes = layers_of(crumb, model, *flags)
+    assert set(found) == {"w_then", "v_then"}
+    (note,) = [note for note in notes if "no sample came" in note]
+    assert "'w_else'" in note and "'v_else'" in note and "then" not in note
+    rounded = tmp_path / "rounded.crumb"
+    crumb("quantize", model, "-o", rounded, "--weights", "int3:channel", "--method", "rounding", *flags)
+    feed = {"x": np.random.default_rng(7).normal(size=(1, 8)).astype(np.float32), "flag": np.array([False])}
+    made = []
+    for file in (model.with_suffix(".crumb"), rounded):
+        crumb("run", file, *inputs_in(tmp_path, "--input", feed), "--output", tmp_path / "y.npy")
+        made.append(np.load(tmp_path / "y.npy"))
+    assert np.array_equal(*made), "codes of the branch are rounding's"
