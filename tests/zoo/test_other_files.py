@@ -1,5 +1,7 @@
 """Networks that are run and not measured: a sentence encoder whose weights its author quantized, a noise filter in three parts, a
-voice. They give what onnxruntime gives."""
+voice. They give what onnxruntime gives. EasyOCR's networks, whose modules are rebuilt, give what PyTorch gives, and read."""
+
+import difflib
 
 import numpy as np
 import pytest
@@ -58,3 +60,65 @@ def test_other_files_give_what_onnxruntime_gives(crumb, engine, tmp_path, name):
             made = np.load(tmp_path / used / f"{output}.npy")
             assert made.shape == values.shape
             assert np.abs(made - values).max() <= bound * np.abs(values).max(), (used, output)
+
+
+def characters(logits):
+    """What a recognizer reads: the best class of each column, equal neighbours once, and class 0 is nothing."""
+    import zoo_torch
+
+    texts = []
+    for row in logits.argmax(-1):
+        kept = [int(c) for i, c in enumerate(row) if c and (i == 0 or c != row[i - 1])]
+        texts.append("".join(zoo_torch.ENGLISH[c - 1] for c in kept))
+    return texts
+
+
+def alike(texts, others):
+    """1 where all are equal, less by the characters that differ."""
+    pairs = [difflib.SequenceMatcher(None, a.lower(), b.lower()).ratio() for a, b in zip(texts, others, strict=True)]
+    return sum(pairs) / len(pairs)
+
+
+def easyocr(name):
+    network = zoo.easyocr_detector() if name == "detector" else zoo.NETWORKS["easyocr-recognizer"]
+    if not network.source().is_file():
+        pytest.skip(f"{network.source()} is not there: scripts/setup slow-tests")
+    return network
+
+
+@pytest.mark.parametrize("name", ["detector", "recognizer"])
+def test_rebuilt_networks_give_what_pytorch_gives(crumb, engine, tmp_path, name):
+    import torch
+    import zoo_torch
+
+    network, maker = easyocr(name), {"detector": zoo_torch.craft, "recognizer": zoo_torch.english_g2}[name]
+    drawn = network.draw(3, 2)
+    with torch.no_grad():
+        wanted = maker(network.source()).eval()(torch.from_numpy(drawn["x"])).numpy()
+    np.save(tmp_path / "x.npy", drawn["x"])
+    for used in ("runtime", "libtorch"):
+        crumb("run", network.model(tmp_path), "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path / used, "--engine", used)
+        made = np.load(tmp_path / used / "y.npy")
+        assert made.shape == wanted.shape
+        assert np.abs(made - wanted).max() <= 2e-6 * np.abs(wanted).max(), used
+
+
+def test_a_rebuilt_detector_stays_close_by_rounding(crumb_bin, tmp_path):
+    network = easyocr("detector")
+    model, feeds = network.model(tmp_path), zoo.feeds_of(network, network.draw(2, network.measure))
+    data = zoo.write_data(network, network.draw(1, network.calibrate), tmp_path / "data")
+    zoo.crumb_quantize(crumb_bin, model, tmp_path / "quantized.onnx", data, "--method", "rounding")
+    assert zoo.worst_sqnr(network, zoo.outputs_of(network, model, feeds), tmp_path / "quantized.onnx", feeds) > 30
+
+
+def test_a_rebuilt_recognizer_reads_before_and_after_quantizing(crumb_bin, tmp_path):
+    network, texts = easyocr("recognizer"), []
+    model = network.model(tmp_path)
+    feeds = [{"x": line[None]} for line in zoo.easyocr_lines(5, 16, texts)]
+    data = zoo.write_data(network, network.draw(1, network.calibrate), tmp_path / "data")
+    zoo.crumb_quantize(crumb_bin, model, tmp_path / "quantized.onnx", data)
+    floats, codes = (zoo.outputs_of(network, file, feeds)["y"] for file in (model, tmp_path / "quantized.onnx"))
+    read, again = ([characters(logits)[0] for logits in outputs] for outputs in (floats, codes))
+    # Lines run out of the picture, and nobody tells a drawn O from a 0.
+    assert alike(texts, read) > 0.8
+    assert alike(read, again) > 0.95

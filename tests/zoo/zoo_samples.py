@@ -37,14 +37,16 @@ def _as_input(image, random):
     return ((np.clip(values, 0, 255) / 255 - 0.5) / 0.5).astype(np.float32).transpose(2, 0, 1)
 
 
-def text_lines(seed, count, height=48, width=320, turned=False):
-    """Single lines of random words, [count, 3, height, width] in -1..1; `turned`: half of them upside down."""
+def text_lines(seed, count, height=48, width=320, turned=False, texts=None):
+    """Single lines of random words, [count, 3, height, width] in -1..1; `turned`: half of them upside down. `texts` gets the words."""
     random = np.random.default_rng(seed)
     lines = []
     for i in range(count):
         image, ink = _ink(random, (height, width))
         size = int(height * random.uniform(0.45, 0.75))
         text = _words(random, int(width / size * 1.5))
+        if texts is not None:
+            texts.append(text)
         ImageDraw.Draw(image).text((6, (height - size) / 2 - 4), text, ink, ImageFont.load_default(size))
         if turned and i % 2:
             image = image.rotate(180)

@@ -142,3 +142,101 @@ def onet(weights):
     network = Network()
     network.load_state_dict(_load(weights))
     return network
+
+
+def craft(weights):
+    """EasyOCR's detector (Baek et al. 2019): VGG16 with norms, whose stages a U-shaped decoder joins; at half the resolution how
+    much a place is a letter's middle, and how much it lies between two letters."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    def stage(first, *layers):
+        """Layers with the numbers that they have in VGG16; a number is the width of a convolution with its norm."""
+        made, at = nn.Sequential(), first
+        for layer in layers:
+            for module in [nn.Conv2d(*layer, 3, padding=1), nn.BatchNorm2d(layer[1])] if isinstance(layer, tuple) else [layer]:
+                made.add_module(str(at), module)
+                at += 1
+        return made
+
+    def joint(before, inside, after):
+        joint = nn.Module()
+        joint.conv = nn.Sequential(nn.Conv2d(before, inside, 1), nn.BatchNorm2d(inside), nn.ReLU(),
+                                   nn.Conv2d(inside, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())
+        return joint
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            relu, pool = nn.ReLU(), nn.MaxPool2d(2)
+            self.basenet = nn.Module()
+            self.basenet.slice1 = stage(0, (3, 64), relu, (64, 64), relu, pool, (64, 128), relu, (128, 128))
+            self.basenet.slice2 = stage(12, relu, pool, (128, 256), relu, (256, 256))
+            self.basenet.slice3 = stage(19, relu, (256, 256), relu, pool, (256, 512), relu, (512, 512))
+            self.basenet.slice4 = stage(29, relu, (512, 512), relu, pool, (512, 512), relu, (512, 512))
+            self.basenet.slice5 = nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(512, 1024, 3, padding=6, dilation=6),
+                                                nn.Conv2d(1024, 1024, 1))
+            self.upconv1, self.upconv2 = joint(1024 + 512, 512, 256), joint(256 + 512, 256, 128)
+            self.upconv3, self.upconv4 = joint(128 + 256, 128, 64), joint(64 + 128, 64, 32)
+            heads = [nn.Conv2d(32, 32, 3, padding=1), nn.Conv2d(32, 32, 3, padding=1), nn.Conv2d(32, 16, 3, padding=1),
+                     nn.Conv2d(16, 16, 1)]
+            self.conv_cls = nn.Sequential(*[module for head in heads for module in (head, nn.ReLU())], nn.Conv2d(16, 2, 1))
+
+        def forward(self, x):
+            stages = []
+            for part in (self.basenet.slice1, self.basenet.slice2, self.basenet.slice3, self.basenet.slice4):
+                x = part(x)
+                stages.append(x)
+            y = self.upconv1.conv(torch.cat([self.basenet.slice5(x), x], 1))
+            # The stages are taken behind the activation that the next one begins with.
+            for stage, join in zip(stages[2::-1], (self.upconv2, self.upconv3, self.upconv4)):
+                y = F.interpolate(y, size=stage.shape[2:], mode="bilinear", align_corners=False)
+                y = join.conv(torch.cat([y, torch.relu(stage)], 1))
+            return self.conv_cls(y)
+
+    return _without_module(Network(), weights)
+
+
+ENGLISH = "0123456789!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ €ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def english_g2(weights):
+    """EasyOCR's recognizer of English: convolutions down to one row, two LSTM layers in both directions, each with a linear one, and
+    for each column the logits of nothing and of the characters of ENGLISH."""
+    import torch
+    from torch import nn
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn, self.linear = nn.LSTM(256, 256, bidirectional=True, batch_first=True), nn.Linear(512, 256)
+
+        def forward(self, x):
+            return self.linear(self.rnn(x)[0])
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            conv = lambda before, after, bias=True: nn.Conv2d(before, after, 3, padding=1, bias=bias)
+            relu, norm = nn.ReLU(), nn.BatchNorm2d
+            self.FeatureExtraction = nn.Module()
+            self.FeatureExtraction.ConvNet = nn.Sequential(
+                conv(1, 32), relu, nn.MaxPool2d(2), conv(32, 64), relu, nn.MaxPool2d(2), conv(64, 128), relu, conv(128, 128), relu,
+                nn.MaxPool2d((2, 1)), conv(128, 256, False), norm(256), relu, conv(256, 256, False), norm(256), relu,
+                nn.MaxPool2d((2, 1)), nn.Conv2d(256, 256, 2), relu,
+            )  # fmt: skip
+            self.SequenceModeling = nn.Sequential(Both(), Both())
+            self.Prediction = nn.Linear(256, 97)
+
+        def forward(self, x):
+            columns = self.FeatureExtraction.ConvNet(x).mean(2).permute(0, 2, 1)
+            return self.Prediction(self.SequenceModeling(columns))
+
+    return _without_module(Network(), weights)
+
+
+def _without_module(network, weights):
+    """Names of tensors begin with "module." where a network was trained on several devices."""
+    network.load_state_dict({name.removeprefix("module."): tensor for name, tensor in _load(weights).items()})
+    return network
