@@ -74,7 +74,12 @@ eval::GridTable sweep(const SweepRequest& asked, Observer& observer, const RowSi
   Notes notes(observer);
   const SweepRequest request = completed(asked, notes);
   claim(request);
-  const NetworkSource source = open_network(request.input, "it is to be measured", notes);
+  const bool has_data = !request.data.empty();
+  const NetworkSource source = open_network(request.input, "it is to be measured", notes,
+                                            {.inputs = has_data ? request.data : request.valid,
+                                             .inputs_field = observer.spelled(has_data ? "data" : "valid"),
+                                             .arguments = request.arguments,
+                                             .batch_axes = request.batch_axes});
   const std::unique_ptr<Measure> measure = measure_of(source, request, observer);
   SweepFolder folder(request.output, command_of(request, source), request.restart, observer);
   const SweptNetwork network(request, source, *measure, observer);

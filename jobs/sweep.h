@@ -21,16 +21,18 @@ struct SweepCell {
 };
 
 struct SweepRequest {
-  std::string input;   ///< an ONNX network, or a checkpoint of a known architecture
+  std::string input;   ///< an ONNX network, a TorchScript archive, or a checkpoint of a known architecture
   std::string output;  ///< the folder for sweep.json, sweep.csv, sweep.svg and the finished cells
   std::vector<SweepCell> cells;
   std::vector<std::string> data;  ///< samples for methods and activations (jobs/quantize.h)
   std::vector<std::string> batch_axes =
-      {};                  ///< NAME=AXIS: inputs and outputs whose samples are not on axis 0
-  std::size_t tokens = 0;  ///< the first tokens of a text as data; 0: all
-  bool pairs = false;      ///< lines of text hold two texts each, with a tab between
-  std::string device;      ///< where samples for methods run
-  std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs, for costs; open sizes are 1
+      {};                                   ///< NAME=AXIS: inputs and outputs whose samples are not on axis 0
+  std::vector<std::string> arguments = {};  ///< of a TorchScript archive: NAME=VALUE, what is no tensor
+  std::size_t tokens = 0;                   ///< the first tokens of a text as data; 0: all
+  bool pairs = false;                       ///< lines of text hold two texts each, with a tab between
+  std::string device;                       ///< where samples for methods run
+  /// Of inputs, for costs, where open sizes are 1.
+  std::map<std::string, std::vector<std::int64_t>> shapes;
   std::vector<std::string> include;  ///< patterns of weights that take the cell's format, for the folder's
                                      ///< record
 

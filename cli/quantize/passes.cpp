@@ -11,6 +11,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "cli/flags/flag_group.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/flags/verb.h"
 #include "cli/notes.h"
 #include "cli/output.h"
@@ -20,7 +21,9 @@
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "jobs/engines/open_engine.h"
+#include "jobs/engines/torchscript_file.h"
 #include "jobs/folder_output.h"
+#include "jobs/samples/calibration_data.h"
 #include "jobs/shape_notes.h"
 #include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
@@ -36,7 +39,8 @@ constexpr const char* kFoldNorms = "fold-norms";
 
 struct PassesFlags {
   std::string file, output, shard;
-  std::vector<std::string> names;
+  std::vector<std::string> names, shapes;
+  TorchScriptFlags archive;
   bool json = false;
 };
 
@@ -128,7 +132,8 @@ void write_checkpoint(const PassesFlags& options) {
 }
 
 void write_graph_of(const PassesFlags& options, const std::vector<const Pass*>& passes) {
-  graph::Graph graph = graph::lower_or_fold_quantized(models::read_graph(options.file));
+  graph::Graph graph = graph::lower_or_fold_quantized(
+      jobs::read_graph_or_archive(options.file, example_of(options.archive, options.shapes), terminal()));
   Notes notes;
   jobs::note_shapes(graph, notes);
   Json rows = Json::array();
@@ -166,7 +171,11 @@ void passes_verb(PassesFlags options) {
   if (options.output.empty() || options.names.empty()) {
     throw usage_error("give --output OUT.onnx and the passes: crumb passes IN.onnx -o OUT.onnx tidy");
   }
-  refuse_overwriting_inputs({options.file}, options.output);
+  std::vector<std::filesystem::path> inputs{options.file};
+  jobs::add_sample_paths(options.archive.inputs, inputs);
+  refuse_overwriting_inputs(inputs, options.output);
+  if (!options.shapes.empty() && !jobs::is_torchscript(options.file))
+    throw usage_error("--shape is for TorchScript archives, and " + quote_text(options.file) + " is none");
   const auto passes = chosen(options.names);
   const std::filesystem::path end = std::filesystem::path(options.output).extension();
   if (end != ".onnx" && end != ".crumb" && models::is_checkpoint(options.file)) {
@@ -185,10 +194,15 @@ void add_passes(CLI::App& app) {
   auto options = std::make_shared<PassesFlags>();
   CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
   verb->add_option("file", options->file,
-                   "The graph (.onnx or .crumb) or the checkpoint (folder, .gguf, .crumb); "
+                   "The graph (.onnx or .crumb), the checkpoint (folder, .gguf, .crumb) or the TorchScript "
+                   "archive (.pt); "
                    "without one, all passes are listed")
       ->type_name("MODEL");
   verb->add_option("passes", options->names, "Passes, applied in this order")->type_name("PASS");
+  add_torchscript_flags(*verb, options->archive, kInputFlags);
+  add_several(*verb, "--shape", options->shapes,
+              "Of a TorchScript archive: NAME=1x128, an input of random floats", "NAME=SIZES")
+      ->group(kInputFlags);
   verb->add_option(
           "-o,--output", options->output,
           "The new graph (.onnx; .crumb packs it), or with fold-norms of a checkpoint a model folder")

@@ -99,6 +99,7 @@ void add_sweep(CLI::App& app) {
   several(verb->add_option("--batch-axis", request.batch_axes, kBatchAxisHelp)
               ->type_name("NAME=AXIS")
               ->group(kSampleFlags));
+  add_several(*verb, "--set-argument", request.arguments, kArgumentHelp, "NAME=VALUE")->group(kSampleFlags);
   verb->add_option("--tokens", request.tokens, "Of a text as --data: its first N tokens (all)")
       ->type_name("TOKENS")
       ->group(kSampleFlags)

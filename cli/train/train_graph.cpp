@@ -35,7 +35,9 @@ void train_graph_verb(const CLI::App& verb, const TrainGraphFlags& options) {
 void add_train_graph(CLI::App& train) {
   auto options = std::make_shared<TrainGraphFlags>();
   CLI::App* verb = train.add_subcommand("graph", "Train a network of yours, an ONNX file, on arrays");
-  verb->add_option("model", options->model, "The network (.onnx, .crumb)")->required()->type_name("FILE");
+  verb->add_option("model", options->model, "The network (.onnx, .crumb, or a TorchScript archive)")
+      ->required()
+      ->type_name("FILE");
   add_own_network_flags(*verb, options->own);
   add_network_training_flags(*verb, options->how);
   verb->footer(

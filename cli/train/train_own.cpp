@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "base/checksum.h"
 #include "base/files/counted.h"
@@ -11,9 +12,10 @@
 #include "base/files/text.h"
 #include "cli/flags/flag_group.h"
 #include "cli/flags/named_values.h"
+#include "cli/flags/torchscript_flags.h"
 #include "cli/notes.h"
 #include "graph/onnx/array_files.h"
-#include "models/read_graph.h"
+#include "jobs/engines/torchscript_file.h"
 
 namespace crumb::cli {
 namespace {
@@ -255,7 +257,18 @@ void check_types(const OwnNetwork& own, const OwnSamples& samples, const std::st
   }
 }
 
-std::uint32_t fingerprint_of(const OwnNetwork& own, const std::string& model) {
+graph::Graph read_network(const std::string& model, const OwnNetworkFlags& flags) {
+  jobs::TorchScriptExample example{.inputs_field = "--data", .arguments = flags.arguments};
+  if (!jobs::is_torchscript(model)) return jobs::read_graph_or_archive(model, example, terminal());
+  constexpr std::int64_t kCalled = 4;
+  example.inputs = flags.data;
+  example.batch_axes = flags.batch_axes;
+  example.most_samples = kCalled;
+  return jobs::read_torchscript(model, example, terminal()).graph;
+}
+
+std::uint32_t fingerprint_of(const OwnNetwork& own, const std::string& model,
+                             const std::vector<std::string>& arguments) {
   std::uint32_t sum = crc32_of(MappedFile::open(model).take().bytes());
   for (const OwnSamples* samples : {&own.train, own.valid ? &*own.valid : nullptr}) {
     if (!samples) continue;
@@ -282,6 +295,7 @@ void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
   several(verb.add_option("--loss", flags.losses,
                           "ce (cross entropy) or mse (mean squared error), or NAME=ce for one output"),
           "ce|mse");
+  for (const std::string& argument : arguments) sum = crc32_of(std::as_bytes(std::span(argument)), sum);
   several(verb.add_option("--loss-weight", flags.weights,
                           "NAME=0.5, the factor of an output's loss in the sum; 0: it learns nothing (1)"),
           "NAME=NUMBER");
@@ -316,10 +330,11 @@ std::shared_ptr<const OwnNetwork> read_own_network(const std::string& model, con
        {std::pair(&flags.data, "--data X.npy"), std::pair(&flags.labels, "--labels Y.npy"),
         std::pair(&flags.losses, "--loss ce|mse")}) {
     if (values->empty()) throw usage_error("training " + quote_text(model) + " needs " + flag);
+  several(verb.add_option("--set-argument", flags.arguments, kArgumentHelp), "NAME=VALUE");
   }
   auto own = std::make_shared<OwnNetwork>();
   own->name = fs::path(model).stem().string();
-  own->graph = models::read_graph(model);
+  own->graph = read_network(model, flags);
   if (own->graph.inputs.empty()) throw Error(quote_text(model) + " takes no inputs");
   for (const std::string& output : own->graph.outputs) own->outputs.push_back({.name = output});
   own->batch_axes = graph::parse_batch_axes(own->graph, flags.batch_axes, "--batch-axis");
@@ -336,7 +351,7 @@ std::shared_ptr<const OwnNetwork> read_own_network(const std::string& model, con
   }
   for (const OwnSamples* samples : {&own->train, own->valid ? &*own->valid : nullptr})
     if (samples) check_types(*own, *samples, model);
-  own->fingerprint = fingerprint_of(*own, model);
+  own->fingerprint = fingerprint_of(*own, model, flags.arguments);
   settle_others(*own);
   return own;
 }

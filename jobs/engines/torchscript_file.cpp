@@ -9,6 +9,7 @@
 #include "base/text/nearest_name.h"
 #include "formats/zip/zip.h"
 #include "graph/batch_axes.h"
+#include "graph/batches.h"
 #include "graph/torchscript_reader.h"
 #include "jobs/engines/graph_inputs.h"
 #include "jobs/engines/open_engine.h"
@@ -90,6 +91,17 @@ std::vector<Tensor> example_of(const Graph& names, const TorchScriptExample& exa
   return all;
 }
 
+/// Leaves each input its first samples.
+void take_first(graph::TorchScriptCall& call, std::int64_t most) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    Tensor& input = call.inputs[i];
+    const std::int64_t axis = call.batch_axes.empty() ? 0 : call.batch_axes[i];
+    if (axis < 0 || axis >= static_cast<std::int64_t>(input.rank())) continue;
+    const std::int64_t count = input.shape()[static_cast<std::size_t>(axis)];
+    if (count > most) input = graph::samples_of(input, 0, most, axis);
+  }
+}
+
 }  // namespace
 
 bool is_torchscript(const fs::path& path) {
@@ -137,6 +149,7 @@ TorchScriptGraph read_torchscript(const fs::path& path, const TorchScriptExample
   const graph::BatchAxes axes = graph::parse_batch_axes(names, of_inputs, observer.spelled("batch_axes"));
   if (!axes.empty())
     for (const std::string& name : names.inputs) call.batch_axes.push_back(graph::batch_axis_of(axes, name));
+  if (example.most_samples > 0) take_first(call, example.most_samples);
   return {.graph = reader.read(path, call), .inputs = std::move(call.inputs)};
 }
 

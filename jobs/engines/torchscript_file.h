@@ -24,7 +24,9 @@ struct TorchScriptExample {
   std::map<std::string, std::vector<std::int64_t>> shapes = {};
   std::vector<std::string> arguments = {};   ///< NAME=VALUE: arguments that are no tensors
   std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
-  bool narrows = true;                       ///< arrays in float64, which NumPy makes by default, are float32
+  /// Of an array with more samples these are taken, the first; 0: all.
+  std::int64_t most_samples = 0;
+  bool narrows = true;  ///< arrays in float64, which NumPy makes by default, are float32
 };
 
 struct TorchScriptGraph {

@@ -8,6 +8,7 @@
 #include "base/seconds.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "jobs/engines/torchscript_file.h"
 #include "jobs/network_report.h"
 #include "jobs/quantize.h"
 #include "models/read_graph.h"
@@ -41,10 +42,10 @@ eval::RegisterBits widest_of(const analysis::GraphCost& cost) {
 }
 
 /// Adds the cost of one sample: open dimensions are 1, as in crumb cost.
-void add_cost(const SweepRequest& request, const std::string& file, GridRow& row) {
+void add_cost(const SweepRequest& request, graph::Graph graph, GridRow& row) {
   try {
     const analysis::GraphCost cost = analysis::cost_of(
-        graph::bind_shapes(graph::lower_or_fold_quantized(models::read_graph(file)), request.shapes));
+        graph::bind_shapes(graph::lower_or_fold_quantized(std::move(graph)), request.shapes));
     row.bops = cost.dense.bops_qap;
     row.accumulator = widest_of(cost);
   } catch (const Error& error) {
@@ -88,7 +89,8 @@ GridRow SweptNetwork::float_row() const {
   row.bits = kFloatBits;
   row.bytes = 0;
   for (const fs::path& path : source_.paths) *row.bytes += fs::file_size(path);
-  add_cost(request_, request_.input, row);
+  add_cost(request_, is_torchscript(request_.input) ? source_.graph : models::read_graph(request_.input),
+           row);
   row.seconds = now_seconds() - start;
   return row;
 }
@@ -130,7 +132,7 @@ void SweptNetwork::fill(const SweepCell& cell, const fs::path& file, GridRow& ro
   }
   row.bytes = fs::file_size(file);
   if (request_.keep_files) row.file = file.filename().string();
-  add_cost(request_, file.string(), row);
+  add_cost(request_, models::read_graph(file), row);
   row.scores = measure_.of(file.string());
 }
 

@@ -88,6 +88,7 @@ Json command_of(const SweepRequest& request, const NetworkSource& source) {
                {"--include", request.include},
                {"recipe", to_yaml(shared)}};
   if (!request.batch_axes.empty()) command["--batch-axis"] = request.batch_axes;
+  if (!request.arguments.empty()) command["--set-argument"] = request.arguments;
   if (request.pairs) command["--pairs"] = true;
   return command;
 }

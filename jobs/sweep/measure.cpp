@@ -45,8 +45,9 @@ eval::Labels read_labels(const std::string& path, const Observer& observer) {
 /// Measures a graph's first output.
 class ArrayMeasure final : public Measure {
  public:
-  ArrayMeasure(SweepRequest requested, const Observer& observer)
-      : requested_(std::move(requested)),
+  ArrayMeasure(const NetworkSource& source, SweepRequest requested, const Observer& observer)
+      : source_(source),
+        requested_(std::move(requested)),
         observer_(observer),
         labels_(read_labels(requested_.labels, observer)) {}
 
@@ -78,8 +79,14 @@ class ArrayMeasure final : public Measure {
     return eval::score_outputs(expected_->values, found.values, expected_->shapes, labels_, requested_.peak);
   }
 
+  /// Of a file of the sweep, or of the network's own.
+  Graph graph_of(const std::string& file) const {
+    const bool is_archive = file == requested_.input && is_torchscript(file);
+    return graph::infer_shapes(is_archive ? source_.graph : models::open_graph(file));
+  }
+
   Outputs outputs_of(const std::string& file) const {
-    const Graph graph = graph::infer_shapes(models::open_graph(file));
+    const Graph graph = graph_of(file);
     const graph::BatchAxes axes =
         graph::parse_batch_axes(graph, requested_.batch_axes, observer_.spelled("batch_axes"));
     const CalibrationData data(graph, requested_.valid, observer_.spelled("valid"), "samples", axes);
@@ -103,6 +110,7 @@ class ArrayMeasure final : public Measure {
     return all;
   }
 
+  const NetworkSource& source_;
   const SweepRequest requested_;
   const Observer& observer_;
   const eval::Labels labels_;
@@ -212,7 +220,7 @@ std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest re
                     "a language model's text");
   refuse_for_others(!is_sentences && requested.pairs, field("pairs"), "lines that a sentence encoder takes");
   refuse_for_others(!is_language && requested.context > 0, field("context"), "a language model's text");
-  if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(requested), observer);
+  if (texts == 0) return std::make_unique<ArrayMeasure>(source, std::move(requested), observer);
   refuse_for_others(!requested.labels.empty(), field("labels"), "networks that are measured on arrays");
   if (texts != static_cast<std::ptrdiff_t>(requested.valid.size()))
     throw usage_error(field("valid") + " gives texts and arrays; expected one kind");

@@ -26,7 +26,7 @@ class Measure {
 };
 
 /// Returns the measure for the network's kind and, for texts, the samples'. Throws usage Error where the
-/// request fits neither. The observer must outlive it.
+/// request fits neither. The source and the observer must outlive it.
 std::unique_ptr<Measure> measure_of(const NetworkSource& source, SweepRequest request, Observer& observer);
 
 }  // namespace crumb::jobs

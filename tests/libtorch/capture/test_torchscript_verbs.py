@@ -208,3 +208,65 @@ def test_states_with_their_batch_on_another_axis(crumb, tmp_path):
     for i, one in enumerate(expected):
         found = np.load(tmp_path / f"made/output_{i}.npy")
         assert found.shape == one.shape and np.abs(found - one.numpy()).max() < 1e-5
+
+
+def test_passes_of_archives(crumb, net, tmp_path):
+    x, expected = net
+    for flags in (["--shape", "x=2x1x6x6"], ["--input", "x.npy"]):
+        said = crumb("passes", "model.pt", "-o", "clean.onnx", "tidy", "fold-batch-norm", *flags, cwd=tmp_path).stdout
+        assert "fold-batch-norm" in said
+        crumb("run", "clean.onnx", "--input", "x.npy", "--output", "y.npy", cwd=tmp_path)
+        assert np.abs(np.load(tmp_path / "y.npy") - expected).max() < 1e-4
+    crumb("export", "model.pt", "--to", "float", "-o", "net.onnx", "--shape", "x=1x1x6x6", cwd=tmp_path)
+    for flag, value in (("--shape", "x=1x1x6x6"), ("--input", "x.npy")):
+        assert "TorchScript archives" in crumb("passes", "net.onnx", "-o", "a.onnx", "tidy", flag, value, cwd=tmp_path, status=2).stderr
+    assert "is one of the inputs" in crumb("passes", "model.pt", "-o", "x.npy", "tidy", "--input", "x.npy", cwd=tmp_path, status=None).stderr
+
+
+def test_a_sweep_of_an_archive_is_that_of_its_export(crumb, net, tmp_path):
+    """Each cell has the codes that quantize makes of the archive, and the scores that the exported network's cells have."""
+    x, expected = net
+    np.save(tmp_path / "labels.npy", expected.argmax(1))
+    crumb("export", "model.pt", "--to", "float", "-o", "net.onnx", "--shape", "x=1x1x6x6", cwd=tmp_path)
+    rows = {}
+    how = ["--formats", "int8:channel,int3:channel", "--methods", "rounding,gptq", "--data", "x.npy", "--labels", "labels.npy", "--keep-files"]
+    for model in ("model.pt", "net.onnx"):
+        crumb("sweep", model, *how, "-o", f"{model}.sweep", cwd=tmp_path)
+        rows[model] = json.loads((tmp_path / f"{model}.sweep/sweep.json").read_text())["rows"]
+    assert len(rows["model.pt"]) == 5 and rows["model.pt"][0]["scores"]["accuracy"] == 1
+    for ours, exported in zip(rows["model.pt"], rows["net.onnx"], strict=True):
+        scores, others = ({name: float(score) for name, score in row["scores"].items()} for row in (ours, exported))
+        assert scores == pytest.approx(others, rel=1e-3, abs=1e-6) and ours["bops"] == exported["bops"]
+    missing = crumb("sweep", "model.pt", "--formats", "int8", "--data", "y=x.npy", "-o", "other", cwd=tmp_path, status=2).stderr
+    assert "--data" in missing and "'y'" in missing
+
+
+def test_archives_train(crumb, net, tmp_path):
+    """The first samples are what the archive is called with; the float score is torch's."""
+    x, expected = net
+    labels = np.roll(expected, 1, 1).argmax(1)
+    np.save(tmp_path / "labels.npy", labels)
+    how = ["--data", "x.npy", "--labels", "labels.npy", "--loss", "ce", "--epochs", 30, "--rate", 0.01, "--float-longer", "off", "--weights",
+           "int8:channel", "--activations", "uint8:tensor"]  # fmt: skip
+    done = crumb("train", "graph", "model.pt", *how, "-o", "out", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["float"] == pytest.approx((expected.argmax(1) == labels)[4::5].mean())
+    assert report["quantized"] > report["float"]
+    crumb("run", "out/model.crumb", "--input", "x.npy", "--output", "y.npy", cwd=tmp_path)
+    assert (np.load(tmp_path / "y.npy").argmax(1) == labels)[4::5].mean() == pytest.approx(report["quantized"], abs=1e-6)
+
+
+def test_arguments_of_archives_that_train_and_are_swept(crumb, tmp_path):
+    torch.manual_seed(1)
+    module = saved(Int(), tmp_path)
+    x = torch.randn(40, 6)
+    np.save(tmp_path / "x.npy", x.numpy())
+    with torch.no_grad():
+        np.save(tmp_path / "labels.npy", module(x, 2).argmax(1).numpy())
+    sweep = ["sweep", "model.pt", "--formats", "int8:channel", "--data", "x.npy", "--labels", "labels.npy", "-o", "swept"]
+    train = ["train", "graph", "model.pt", "--data", "x.npy", "--labels", "labels.npy", "--loss", "ce", "-o", "trained", "--epochs", 1, "--json"]
+    for verb in (sweep, train):
+        assert MISSING in crumb(*verb, cwd=tmp_path, status=2).stderr
+    crumb(*sweep, "--set-argument", "steps=2", cwd=tmp_path)
+    assert json.loads((tmp_path / "swept/sweep.json").read_text())["rows"][0]["scores"]["accuracy"] == 1
+    assert json.loads(crumb(*train, "--set-argument", "steps=2", cwd=tmp_path).stdout)["float"] == 1
