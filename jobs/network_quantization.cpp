@@ -207,6 +207,7 @@ void NetworkQuantization::take_samples() {
                    observer_, requested_.batch_axes, requested_.pairs);
   setting_.engine = engine_;
   setting_.samples = samples_->batches();
+  setting_.batch_axes = samples_->batch_axes();
   setting_.squared_gradients = squared_gradients_by(
       samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, requested_.device);
 }
@@ -242,8 +243,8 @@ void NetworkQuantization::calibrate() {
   is_calibrated_ = true;
   take_samples();
   if (setting_.plan.needs_calibration())
-    take_plan(
-        graph::choose_by_samples(setting_.graph, recipe_, requested_.plan, *engine_, samples_->batches()));
+    take_plan(graph::choose_by_samples(setting_.graph, recipe_, requested_.plan, *engine_,
+                                       samples_->batches(), setting_.batch_axes));
 }
 
 std::vector<graph::EdgeUse> NetworkQuantization::uses_of_edges() const {
@@ -285,7 +286,8 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
 }
 
 void NetworkQuantization::measure_costs() {
-  if (engine_) graph::measure_costs(setting_.graph, *engine_, samples_->batches(), setting_.plan);
+  if (engine_)
+    graph::measure_costs(setting_.graph, *engine_, samples_->batches(), setting_.plan, setting_.batch_axes);
 }
 
 std::optional<graph::GraphComparison> NetworkQuantization::compare(const Graph& quantized) const {

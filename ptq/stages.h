@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/batch_axes.h"
 #include "graph/engine.h"
 #include "graph/gradient_engine.h"
 #include "graph/graph.h"
@@ -34,6 +35,7 @@ struct Setting {
   int threads = 0;        ///< 0: as many as the machine has; results do not depend on it
   const graph::Engine* engine = nullptr;  ///< runs samples; null if there are none
   graph::Batches samples = {};            ///< inputs of the graph; empty if there are none
+  graph::BatchAxes batch_axes = {};       ///< where inputs have samples
   std::uint64_t memory = std::uint64_t{1}
                          << 28;  ///< bytes of samples between layers; a temporary file takes more
   /// Called with layers done: before a stage's first layer, which may have been done earlier, and after each.

@@ -112,6 +112,7 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
                     setting.graph, terminal(), request.graph.batch_axes, request.graph.pairs);
     setting.engine = engine;
     setting.samples = samples->batches();
+    setting.batch_axes = samples->batch_axes();
     requested.losses.probes = probes_of(samples->is_text());
   }
   if (request.memory > 0) setting.memory = request.memory;

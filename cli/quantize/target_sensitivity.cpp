@@ -60,6 +60,7 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
                                          flags.batch_axes, flags.pairs);
   setting.engine = &engine;
   setting.samples = samples.batches();
+  setting.batch_axes = samples.batch_axes();
   std::optional<Progress> progress;
   std::string what = "measuring layers";
   setting.progress = [&](std::size_t done, std::size_t all) {

@@ -32,12 +32,14 @@ struct Samples {
   std::int64_t count = 0;
 };
 
-Samples look_at(const Graph& graph, const Batches& batches, std::int64_t most) {
+Samples look_at(const Graph& graph, const Batches& batches, std::int64_t most, const BatchAxes& axes) {
   Samples samples;
   batches([&](const std::vector<Tensor>& inputs) {
-    if (samples.first.empty()) samples.first = first_samples(graph, inputs, most);
+    if (samples.first.empty()) samples.first = first_samples(graph, inputs, most, axes);
     const bool is_one = inputs.empty() || samples.first.front().shape() == inputs.front().shape();
-    samples.count += is_one || inputs.front().rank() == 0 ? 1 : inputs.front().shape()[0];
+    const std::int64_t axis = graph.inputs.empty() ? 0 : batch_axis_of(axes, graph.inputs[0]);
+    const bool is_counted = !is_one && inputs.front().rank() > axis;
+    samples.count += is_counted ? inputs.front().shape()[static_cast<std::size_t>(axis)] : 1;
   });
   return samples;
 }
@@ -120,12 +122,13 @@ double lost_of(const PlannedEdge& edge, const Tensor& made) {
 class Chooser {
  public:
   Chooser(const Graph& graph, const Recipe& recipe, PlanOptions& options, const Engine& engine,
-          const Batches& batches)
+          const Batches& batches, const BatchAxes& axes)
       : graph_(graph),
         recipe_(recipe),
         options_(options),
         engine_(engine),
         batches_(batches),
+        axes_(axes),
         links_(graph) {}
 
   QuantPlan run() {
@@ -134,11 +137,11 @@ class Chooser {
     find_all_scales(plan);
     leave_in_floats(plan, unreached_);
     if (plan.edges.empty()) return plan;
-    Samples samples = look_at(graph_, batches_, kMostSamples);
+    Samples samples = look_at(graph_, batches_, kMostSamples, axes_);
     const auto runs = static_cast<std::int64_t>(plan.edges.size() + plan.optional.size());
     const std::int64_t at_once =
         std::clamp<std::int64_t>(3 * samples.count / std::max<std::int64_t>(runs, 1), 1, kMostSamples);
-    samples.first = first_samples(graph_, samples.first, at_once);
+    samples.first = first_samples(graph_, samples.first, at_once, axes_);
     const auto see = [&](const std::string& value, const Tensor& made) {
       if (fits_.contains({value, true})) values_.try_emplace(value, made.to_floats());
       if (const auto fit = fits_.find({value, false}); fit != fits_.end())
@@ -369,6 +372,7 @@ class Chooser {
   PlanOptions& options_;
   const Engine& engine_;
   const Batches& batches_;
+  const BatchAxes& axes_;  ///< of samples
   const Links links_;
   std::map<Key, PlannedEdge> fits_;
   std::vector<std::string> found_notes_;
@@ -381,19 +385,20 @@ class Chooser {
 }  // namespace
 
 QuantPlan choose_by_samples(const Graph& graph, const Recipe& recipe, PlanOptions& options,
-                            const Engine& engine, const Batches& batches) {
+                            const Engine& engine, const Batches& batches, const BatchAxes& axes) {
   if (options.placement == Placement::kEverywhere) {
     QuantPlan plan = plan_quantizers(graph, recipe, options);
     calibrate(graph, engine, batches, plan);
     return plan;
   }
-  return Chooser(graph, recipe, options, engine, batches).run();
+  return Chooser(graph, recipe, options, engine, batches, axes).run();
 }
 
-void measure_costs(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
+void measure_costs(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan,
+                   const BatchAxes& axes) {
   const auto is_known = [](const PlannedEdge& edge) { return edge.cost || edge.truncation; };
   if (std::ranges::all_of(plan.edges, is_known)) return;
-  const Samples samples = look_at(graph, batches, 1);
+  const Samples samples = look_at(graph, batches, 1, axes);
   std::map<std::string, double> lost;
   std::map<std::string, const PlannedEdge*> edges;
   for (const PlannedEdge& edge : plan.edges) edges[edge.value] = &edge;

@@ -18,6 +18,7 @@
 // have no zero point.
 #pragma once
 
+#include "graph/batch_axes.h"
 #include "graph/engine.h"
 #include "graph/quantize/calibrate.h"
 #include "graph/quantize/plan.h"
@@ -25,12 +26,14 @@
 namespace crumb::graph {
 
 /// Returns a calibrated plan; plan_quantizers makes it again with `options`. Where there is no choice
-/// (Placement::kEverywhere), that is the plan with calibrate(). Throws what these two throw.
+/// (Placement::kEverywhere), that is the plan with calibrate(). `axes`: where inputs have samples. Throws what
+/// these two throw.
 QuantPlan choose_by_samples(const Graph& graph, const Recipe& recipe, PlanOptions& options,
-                            const Engine& engine, const Batches& batches);
+                            const Engine& engine, const Batches& batches, const BatchAxes& axes = {});
 
 /// Sets the cost of each edge alone. Measures on the first samples, for as long as calibrating and comparing
 /// take, in the order of the share of their values that edges lose; the remaining edges get no cost.
-void measure_costs(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan);
+void measure_costs(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan,
+                   const BatchAxes& axes = {});
 
 }  // namespace crumb::graph

@@ -11,12 +11,11 @@
 
 namespace crumb::graph {
 
-std::vector<Tensor> first_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most) {
-  const BatchPlan plan = plan_batch(graph, inputs, most);
+std::vector<Tensor> first_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most,
+                                  const BatchAxes& axes) {
+  const BatchPlan plan = plan_batch(graph, inputs, most, axes);
   if (plan.whole() || plan.piece == 0) return inputs;
-  std::vector<Tensor> first;
-  for (const Tensor& input : inputs) first.push_back(samples_of(input, 0, plan.piece));
-  return first;
+  return piece_of(graph, inputs, plan, 0, plan.piece);
 }
 
 class EdgeCosts::Network {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/batch_axes.h"
 #include "graph/engine.h"
 #include "graph/quantize/calibrate.h"
 #include "graph/quantize/plan.h"
@@ -20,8 +21,9 @@
 namespace crumb::graph {
 
 /// Returns the first samples of a batch, at most `most`, as a graph takes them; all of the batch if it cannot
-/// be split.
-std::vector<Tensor> first_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most);
+/// be split. `axes`: where inputs have samples.
+std::vector<Tensor> first_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most,
+                                  const BatchAxes& axes);
 
 class EdgeCosts {
  public:

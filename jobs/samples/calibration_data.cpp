@@ -184,14 +184,16 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
 }
 
 std::int64_t CalibrationData::piece_of(const std::vector<Tensor>& inputs, std::int64_t usual) const {
-  if (!axes_.empty()) return usual;  // the estimate counts samples along axis 0
-  const auto count_of = [](const Tensor& input) { return input.rank() > 0 ? input.shape()[0] : 0; };
-  const bool are_alike = std::ranges::all_of(
-      inputs, [&](const Tensor& input) { return count_of(input) == count_of(inputs.front()); });
-  const auto bytes = are_alike ? ptq::bytes_of_sample(*graph_, inputs) : std::nullopt;
+  const auto count_of = [&](std::size_t input) {
+    const std::vector<std::int64_t>& shape = inputs[input].shape();
+    return axis_of(input) < shape.size() ? shape[axis_of(input)] : 0;
+  };
+  bool are_alike = true;
+  for (std::size_t i = 0; i < inputs.size(); ++i) are_alike = are_alike && count_of(i) == count_of(0);
+  const auto bytes = are_alike ? ptq::bytes_of_sample(*graph_, inputs, axes_) : std::nullopt;
   if (!bytes) return usual;
   const auto fitting = static_cast<std::int64_t>(kMostBytes / std::max<std::uint64_t>(*bytes, 1));
-  return std::clamp<std::int64_t>(fitting, 1, std::min(kMostSamples, inputs.front().shape()[0]));
+  return std::clamp<std::int64_t>(fitting, 1, std::min(kMostSamples, count_of(0)));
 }
 
 graph::Batches CalibrationData::batches() const {

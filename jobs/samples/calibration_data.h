@@ -39,6 +39,8 @@ class CalibrationData {
   /// Returns the graph's inputs from one of the files(). Throws Error where it cannot be read.
   std::vector<graph::Tensor> inputs(std::size_t file) const;
 
+  const graph::BatchAxes& axes() const { return axes_; }
+
   std::size_t files() const { return files_.empty() ? 0 : files_.front().size(); }
 
  private:

@@ -29,6 +29,7 @@ class CalibrationSamples {
                      const std::vector<std::string>& batch_axes = {}, bool pairs = false);
 
   graph::Batches batches() const;
+  graph::BatchAxes batch_axes() const { return arrays_ ? arrays_->axes() : graph::BatchAxes(); }
   bool is_text() const { return text_.has_value(); }  ///< a decoder's
 
  private:

@@ -24,14 +24,11 @@ using graph::Tensor;
 graph::Batches one_by_one(const Setting& setting) {
   return [&setting](const auto& batch) {
     setting.samples([&](const std::vector<Tensor>& inputs) {
-      const graph::BatchPlan plan = graph::plan_batch(setting.graph, inputs, 1);
+      const graph::BatchPlan plan = graph::plan_batch(setting.graph, inputs, 1, setting.batch_axes);
       for (std::int64_t begin = 0; begin == 0 || begin < plan.total; begin += plan.piece) {
         check_interrupt();
-        std::vector<Tensor> piece;
-        for (const Tensor& input : inputs)
-          piece.push_back(plan.whole() ? input : graph::samples_of(input, begin, plan.piece));
-        batch(piece);
-        if (plan.whole()) break;
+        if (plan.whole()) return batch(inputs);
+        batch(graph::piece_of(setting.graph, inputs, plan, begin, plan.piece));
       }
     });
   };

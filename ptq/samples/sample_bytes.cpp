@@ -10,6 +10,7 @@
 namespace crumb::ptq {
 namespace {
 
+using graph::BatchAxes;
 using graph::Dim;
 using graph::Graph;
 using graph::Node;
@@ -17,25 +18,27 @@ using graph::Tensor;
 using graph::Value;
 
 /// Returns the graph for that many samples; nothing where it does not take them.
-std::optional<Graph> with_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t count) {
+std::optional<Graph> with_samples(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t count,
+                                  const BatchAxes& axes) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     std::vector<std::int64_t> shape = inputs[i].shape();
-    if (shape.empty()) return std::nullopt;
-    shape[0] = count;
+    const auto axis = static_cast<std::size_t>(graph::batch_axis_of(axes, graph.inputs[i]));
+    if (axis >= shape.size()) return std::nullopt;
+    shape[axis] = count;
     shapes.emplace(graph.inputs[i], std::move(shape));
   }
   try {
     return graph::bind_shapes(graph, shapes);
-  } catch (const Error&) {  // its first axis does not count samples
+  } catch (const Error&) {  // its axis does not count samples
     return std::nullopt;
   }
 }
 
-bool follows(const Graph& one, const Graph& two, const std::string& output) {
+bool follows(const Graph& one, const Graph& two, const std::string& output, std::size_t axis) {
   const auto first = one.shape_of(output), second = two.shape_of(output);
-  return first && second && !first->empty() && !second->empty() && first->front() == Dim(1) &&
-         second->front() == Dim(2);
+  return first && second && first->size() > axis && second->size() > axis && (*first)[axis] == Dim(1) &&
+         (*second)[axis] == Dim(2);
 }
 
 /// Returns nothing where the size is unknown.
@@ -53,11 +56,14 @@ std::optional<std::uint64_t> bytes_of(const Graph& graph, const std::string& nam
 
 }  // namespace
 
-std::optional<std::uint64_t> bytes_of_sample(const Graph& graph, const std::vector<Tensor>& inputs) {
-  const std::optional<Graph> one = with_samples(graph, inputs, 1), two = with_samples(graph, inputs, 2);
+std::optional<std::uint64_t> bytes_of_sample(const Graph& graph, const std::vector<Tensor>& inputs,
+                                             const graph::BatchAxes& axes) {
+  const std::optional<Graph> one = with_samples(graph, inputs, 1, axes),
+                             two = with_samples(graph, inputs, 2, axes);
   if (!one || !two) return std::nullopt;
   for (const std::string& output : graph.outputs)
-    if (!follows(*one, *two, output)) return std::nullopt;
+    if (!follows(*one, *two, output, static_cast<std::size_t>(graph::batch_axis_of(axes, output))))
+      return std::nullopt;
   std::map<std::string, std::size_t> last_use;
   for (std::size_t i = 0; i < one->nodes.size(); ++i)
     for (const std::string& input : one->nodes[i].inputs) last_use[input] = i;

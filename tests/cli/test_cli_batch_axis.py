@@ -62,3 +62,68 @@ def test_axes_that_are_none(crumb, tmp_path, flag, says):
     for verb in (["run", "net.onnx", *arrays("--input", 1), "--output-dir", "made"], ["quantize", "net.onnx", "-o", "q.onnx", "--weights", "int8", *arrays("--data", 1)]):
         said = crumb(*verb, "--batch-axis", flag, cwd=tmp_path, status=2).stderr
         assert "--batch-axis" in said and says in said
+
+
+def test_sweep(crumb, tmp_path):
+    """Scores of cells, and codes by samples; without the flags the samples do not fit."""
+    write_states(tmp_path, samples=90)
+    how = ["--formats", "int8:channel,int3:channel", "--activations", "keep,uint8:tensor", "--methods", "rounding,gptq", "--labels", "labels.npy"]
+    rows = []
+    for axis, flags in ((0, []), (1, axes(*STATES))):
+        write_recurrent(tmp_path / "net.onnx", axis)
+        crumb("sweep", "net.onnx", *how, *arrays("--data", axis), *flags, "-o", f"swept{axis}", cwd=tmp_path)
+        rows.append(json.loads((tmp_path / f"swept{axis}/sweep.json").read_text())["rows"])
+    assert len(rows[0]) == 9
+    for first, second in zip(*rows, strict=True):
+        assert not first["failed"] and first["scores"]["accuracy"] == pytest.approx(second["scores"]["accuracy"], abs=0.03)
+        assert first["scores"]["kl"] == pytest.approx(second["scores"]["kl"], rel=0.1, abs=1e-6)
+    # Rows of other axes are another run: what is finished is not taken for it.
+    other = crumb("sweep", "net.onnx", *how, *arrays("--data", 1), *axes("h0", "c0"), "-o", "swept1", cwd=tmp_path, status=None)
+    assert other.returncode != 0 and "--restart" in other.stderr
+    write_recurrent(tmp_path / "net.onnx", 1, 1)
+    said = crumb("sweep", "net.onnx", *how, *arrays("--data", 1), "-o", "wrong", cwd=tmp_path, status=None)
+    assert said.returncode != 0 and "expected" in said.stderr
+
+
+def test_a_program_that_quantizes(crumb, crumb_bin, tmp_path):
+    """"batch_axes" of the C library makes the command's file."""
+    import ctypes
+
+    path = crumb_bin.parent / "libcrumb_jobs.so"
+    if not path.exists():
+        pytest.skip(f"{path} was not built")
+    library = ctypes.CDLL(str(path))
+    library.crumb_jobs_error.restype = ctypes.c_char_p
+    write_states(tmp_path, samples=40)
+    write_recurrent(tmp_path / "net.onnx", 1, 1)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("weights: int8:channel\nactivations: uint8:tensor\n")
+    data = [str(tmp_path / file) if "=" not in file else file.replace("=", f"={tmp_path}/") for file in arrays("", 1)[1::2]]
+    made = {}
+    for name, wanted in (("axes", ["h0=1", "c0=1"]), ("none", [])):
+        options = json.dumps({"data": data, "batch_axes": wanted}).encode()
+        status = library.crumb_quantize(str(tmp_path / "net.onnx").encode(), str(tmp_path / f"{name}.crumb").encode(),
+                                        recipe.read_text().encode(), options, None, None)  # fmt: skip
+        made[name] = (status, library.crumb_jobs_error().decode())
+    assert made["axes"][0] == 0, made
+    assert made["none"][0] != 0 and "expected" in made["none"][1]
+    crumb("quantize", "net.onnx", "-o", "command.crumb", "--recipe", recipe, *arrays("--data", 1), *axes("h0", "c0"), cwd=tmp_path)
+    assert (tmp_path / "axes.crumb").read_bytes() == (tmp_path / "command.crumb").read_bytes()
+
+
+def test_what_is_measured_sample_by_sample(crumb, engine, tmp_path):
+    """Palettes by squared gradients, and what each quantizer of an activation costs: those of the network with its batch on axis 0."""
+    write_states(tmp_path, samples=24)
+    made = []
+    for axis, flags in ((0, []), (1, axes("h0", "c0"))):
+        write_recurrent(tmp_path / "net.onnx", axis)
+        crumb("quantize", "net.onnx", "-o", f"p{axis}.crumb", "--weights", "palette3:tensor", "--method", "fisher",
+              *arrays("--data", axis), *flags, cwd=tmp_path)  # fmt: skip
+        crumb("run", f"p{axis}.crumb", *arrays("--input", axis), *axes(*(STATES if axis else ())), "--output-dir", "made", cwd=tmp_path)
+        done = crumb("quantize", "net.onnx", "-o", f"a{axis}.crumb", "--weights", "keep", "--activations", "uint4:tensor",
+                     *arrays("--data", axis), *flags, "--json", cwd=tmp_path)  # fmt: skip
+        costs = sorted(edge["alone_sqnr_db"] for edge in json.loads(done.stdout)["activations"] if edge["alone_sqnr_db"] is not None)
+        made.append((np.load(tmp_path / "made/y.npy"), costs))
+    (first, costs), (second, other_costs) = made
+    assert np.abs(first - second).max() < 1e-5
+    assert len(costs) >= 2 and other_costs == pytest.approx(costs, abs=0.01)
