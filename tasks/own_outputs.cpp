@@ -83,6 +83,18 @@ at::Tensor values_of(const std::string& gives, const OwnArray& given, std::int64
               " does not fit outputs of shape " + graph::text_of(wanted) + ", which " + gives + " gives");
 }
 
+at::Tensor logarithms(const at::Tensor& made, std::int64_t axis, bool are_shares) {
+  constexpr double kLeastShare = 1e-12;
+  return are_shares ? made.clamp_min(kLeastShare).log() : at::log_softmax(made, axis);
+}
+
+/// The mean over places of the divergence of `made` from `wanted`.
+at::Tensor divergence(const at::Tensor& made, const at::Tensor& wanted, std::int64_t axis, bool are_shares) {
+  const at::Tensor meant = logarithms(wanted, axis, are_shares);
+  const at::Tensor shares = are_shares ? wanted : meant.exp();
+  return (shares * (meant - logarithms(made, axis, are_shares))).sum(axis).mean();
+}
+
 }  // namespace
 
 std::string text_of_output(const OwnNetwork& own, const OwnOutput& output) {
@@ -145,6 +157,33 @@ void use_float_outputs(TaskOutput& output, const at::Tensor& given) {
   };
   output.score = [share](const at::Tensor& made, const at::Tensor& wanted) {
     return (made - wanted).to(at::kDouble).square().mean().item<double>() * share;
+  };
+}
+
+std::int64_t held_class_axis(const OwnNetwork& own, const OwnOutput& output, const at::Tensor& example) {
+  const std::int64_t batch = own.axis_of(output.name), rank = example.dim();
+  const std::string gives = text_of_output(own, output) + " gives " +
+                            graph::text_of(example.movedim(0, std::min(batch, rank - 1)).sizes().vec()) +
+                            " for one sample";
+  const std::int64_t axis = output.class_axis.value_or(batch == rank - 1 ? rank - 2 : rank - 1);
+  if (axis < 0 || axis >= rank || axis == batch)
+    throw Error(gives + ": expected classes on another axis than that of samples, " + std::to_string(batch) +
+                (output.class_axis ? ", found axis " + std::to_string(axis) : ""));
+  const std::int64_t moved = axis < batch ? axis + 1 : axis;  // behind that of samples, which is the first
+  if (example.size(moved) < 2)
+    throw Error(gives + ", one number on axis " + std::to_string(axis) +
+                ": the divergence of distributions (kl) needs two classes at least");
+  return moved;
+}
+
+void use_float_distributions(TaskOutput& output, std::int64_t axis, bool are_shares) {
+  output.is_held = true;
+  output.metric = "kl";
+  output.loss = [axis, are_shares](const at::Tensor& made, const at::Tensor& wanted) {
+    return divergence(made, wanted, axis, are_shares);
+  };
+  output.score = [axis, are_shares](const at::Tensor& made, const at::Tensor& wanted) {
+    return divergence(made.to(at::kDouble), wanted.to(at::kDouble), axis, are_shares).item<double>();
   };
 }
 

@@ -232,6 +232,8 @@ Task own_task(const OwnNetwork& own) {
       OutputLabels labels;
       if (outputs[i]->aim == OwnOutput::Aim::kLabels)
         labels = labels_of(own, *outputs[i], samples.targets.at(outputs[i]->name), examples[i]);
+      else if (outputs[i]->loss == "kl")
+        labels.class_axis = held_class_axis(own, *outputs[i], examples[i]);
       class_axes[i] = labels.class_axis;
       read.targets.push_back(labels.targets);
     }
@@ -249,7 +251,9 @@ Task own_task(const OwnNetwork& own) {
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = outputs[i]->name;
-    if (outputs[i]->aim == OwnOutput::Aim::kHeld) {
+    if (outputs[i]->loss == "kl") {
+      use_float_distributions(task.outputs[i], class_axes[i], are_shares(own, *outputs[i]));
+    } else if (outputs[i]->aim == OwnOutput::Aim::kHeld) {
       use_float_outputs(task.outputs[i], task.train.targets[i]);
     } else if (outputs[i]->loss == "mse") {
       use_values(task.outputs[i]);

@@ -14,7 +14,8 @@ namespace crumb::tasks {
 /// have, which is the second or the last; after a Softmax, of its logarithm; targets of -100 do not count.
 /// The score is the accuracy. "mse": the mean squared error, also the score: less is better. An output that
 /// is held: the squared error to what the network of the file gives, relative to the mean square of that,
-/// also the score ("relative error"). The first of the outputs is the first that has labels.
+/// also the score ("relative error"), or with "kl" the divergence of its distributions from that network's
+/// ("kl"). The first of the outputs is the first that has labels.
 /// Throws Error, naming what was found and expected, where data do not fit the network or one another.
 Task own_task(const OwnNetwork& own);
 

@@ -63,6 +63,8 @@ Json json_of(const std::vector<TrainReference>& references) {
   return rows;
 }
 
-bool is_less_better(const std::string& metric) { return metric == "mse" || metric == "relative error"; }
+bool is_less_better(const std::string& metric) {
+  return metric == "mse" || metric == "relative error" || metric == "kl";
+}
 
 }  // namespace crumb::training

@@ -28,6 +28,7 @@ using tasks::OwnOutput;
 using tasks::OwnSamples;
 
 constexpr std::string_view kLosses[] = {"ce", "mse"};
+constexpr std::string_view kDivergence = "kl";
 constexpr double kMostWeight = 1e6;
 
 /// Throws Error at the first value that is not finite.
@@ -127,14 +128,39 @@ void read_labels(OwnNetwork& own, const std::vector<std::string>& requests) {
   }
 }
 
+/// Reads NAME=kl or NAME=kl:AXIS: the output is held by the divergence of its distributions.
+void read_divergence(OwnNetwork& own, const std::string& requested, const std::string& name,
+                     const std::string& loss) {
+  const std::string flag = "--loss " + quote_text(requested);
+  if (name.empty() || output_of(own, name).aim == OwnOutput::Aim::kLabels)
+    throw usage_error(flag + ": kl holds an output without labels to the float network's distributions: " +
+                      (name.empty() ? "name it, as in --loss " + own.graph.outputs.back() + "=kl"
+                                    : quote_text(name) + " has labels, for ce or mse"));
+  OwnOutput& output = output_of(own, name);
+  if (!output.loss.empty()) throw usage_error(flag + " stands there twice");
+  output.loss = kDivergence;
+  if (loss == kDivergence) return;
+  const std::string axis = loss.substr(kDivergence.size() + 1);
+  std::int64_t number = -1;
+  const auto [stop, error] = std::from_chars(axis.data(), axis.data() + axis.size(), number);
+  if (error != std::errc() || stop != axis.data() + axis.size() || number < 0)
+    throw usage_error(flag + ": expected NAME=kl:AXIS, the axis of the classes from 0 on, as in " + name +
+                      "=kl:1");
+  output.class_axis = number;
+}
+
 void read_losses(OwnNetwork& own, const std::vector<std::string>& requests) {
   std::string of_others;
   for (const std::string& requested : requests) {
     const auto [name, loss] = split_named("--loss", requested, own.graph.outputs, "output");
+    if (loss == kDivergence || loss.starts_with(std::string(kDivergence) + ":")) {
+      read_divergence(own, requested, name, loss);
+      continue;
+    }
     if (std::ranges::find(kLosses, loss) == std::end(kLosses)) {
       throw usage_error("--loss " + quote_text(loss) +
                         ": expected ce (classes, by cross entropy) or mse (values, by the mean squared "
-                        "error)");
+                        "error), or of an output without labels kl (distributions)");
     }
     if (!name.empty() && output_of(own, name).aim != OwnOutput::Aim::kLabels)
       throw usage_error("--loss " + quote_text(requested) + ": output " + quote_text(name) +
@@ -193,12 +219,11 @@ void settle_others(OwnNetwork& own) {
     } else if (output.aim == OwnOutput::Aim::kFree) {
       note = "output " + name + " learns nothing, and comes from what the others learn";
     } else {
-      note =
-          "output " + name +
-          " has no labels: it is held to what the float network gives (the squared error relative to that, "
-          "times " +
-          number_text(output.weight) + "); --labels " + output.name + "=FILE.npy teaches it, --loss-weight " +
-          output.name + "=0 lets it go";
+      note = "output " + name + " has no labels: it is held to what the float network gives (" +
+             (output.loss == kDivergence ? "the divergence from its distributions"
+                                         : "the squared error relative to that") +
+             ", times " + number_text(output.weight) + "); --labels " + output.name +
+             "=FILE.npy teaches it, --loss-weight " + output.name + "=0 lets it go";
     }
     terminal().note(note);
     own.notes.push_back(std::move(note));
@@ -270,6 +295,7 @@ graph::Graph read_network(const std::string& model, const OwnNetworkFlags& flags
 std::uint32_t fingerprint_of(const OwnNetwork& own, const std::string& model,
                              const std::vector<std::string>& arguments) {
   std::uint32_t sum = crc32_of(MappedFile::open(model).take().bytes());
+  for (const std::string& argument : arguments) sum = crc32_of(std::as_bytes(std::span(argument)), sum);
   for (const OwnSamples* samples : {&own.train, own.valid ? &*own.valid : nullptr}) {
     if (!samples) continue;
     for (const OwnArray& input : samples->inputs) sum = crc32_of(input.values.bytes(), sum);
@@ -292,16 +318,19 @@ void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
                           "Classes (with ce), or what an output shall give (with mse), [NAME=]Y.npy; outputs "
                           "without labels are held to what the float network gives"),
           "[NAME=]FILE");
-  several(verb.add_option("--loss", flags.losses,
-                          "ce (cross entropy) or mse (mean squared error), or NAME=ce for one output"),
-          "ce|mse");
-  for (const std::string& argument : arguments) sum = crc32_of(std::as_bytes(std::span(argument)), sum);
+  several(
+      verb.add_option("--loss", flags.losses,
+                      "ce (cross entropy) or mse (mean squared error), or NAME=ce for one output; NAME=kl "
+                      "holds one without labels by distributions, with the classes on its last axis or "
+                      "that of kl:AXIS"),
+      "ce|mse|kl");
   several(verb.add_option("--loss-weight", flags.weights,
                           "NAME=0.5, the factor of an output's loss in the sum; 0: it learns nothing (1)"),
           "NAME=NUMBER");
   several(verb.add_option("--batch-axis", flags.batch_axes,
                           "NAME=1, the axis of samples of an input or output (0)"),
           "NAME=AXIS");
+  several(verb.add_option("--set-argument", flags.arguments, kArgumentHelp), "NAME=VALUE");
   verb.add_option("--valid", flags.valid,
                   "Inputs and labels to score by, [NAME=]FILE for each (every fifth sample of those above)")
       ->type_name("FILE")
@@ -330,7 +359,6 @@ std::shared_ptr<const OwnNetwork> read_own_network(const std::string& model, con
        {std::pair(&flags.data, "--data X.npy"), std::pair(&flags.labels, "--labels Y.npy"),
         std::pair(&flags.losses, "--loss ce|mse")}) {
     if (values->empty()) throw usage_error("training " + quote_text(model) + " needs " + flag);
-  several(verb.add_option("--set-argument", flags.arguments, kArgumentHelp), "NAME=VALUE");
   }
   auto own = std::make_shared<OwnNetwork>();
   own->name = fs::path(model).stem().string();

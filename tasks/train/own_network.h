@@ -36,8 +36,9 @@ struct OwnOutput {
   };
   std::string name;
   Aim aim = Aim::kHeld;
-  std::string loss;   ///< of labels. "ce": scores of classes, targets are whole numbers; "mse": targets are
-                      ///< outputs
+  std::string loss;  ///< of labels. "ce": scores of classes, targets are whole numbers; "mse": targets are
+                     ///< outputs. Of a held one: "kl": distributions, or their logits; "": numbers
+  std::optional<std::int64_t> class_axis = {};  ///< with "kl": of the classes in the output; none: its last
   double weight = 1;  ///< factor of its loss in the sum; more than 0, of a free one 0
 };
 

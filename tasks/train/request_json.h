@@ -14,8 +14,10 @@ inline nlohmann::ordered_json own_json(const OwnNetwork& own) {
   if (own.outputs.size() == 1) {
     json["loss"] = own.outputs[0].loss;
   } else {
-    for (const OwnOutput& output : own.outputs)
+    for (const OwnOutput& output : own.outputs) {
       json["outputs"][output.name] = {{"loss", output.loss}, {"weight", output.weight}};
+      if (output.class_axis) json["outputs"][output.name]["class_axis"] = *output.class_axis;
+    }
   }
   if (!own.batch_axes.empty()) json["batch_axes"] = own.batch_axes;
   json["fingerprint"] = own.fingerprint;

@@ -99,6 +99,40 @@ def test_an_output_without_labels_gives_what_the_float_network_gives(crumb, head
     assert ((wrecked - before)[is_scored] ** 2).mean() / square > 5 * lost
 
 
+def divergence(logits, from_logits):
+    """Mean over rows of KL(softmax(from_logits) || softmax(logits))."""
+    p, q = (np.exp(x.astype(np.float64) - x.max(-1, keepdims=True)) for x in (from_logits, logits))
+    p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
+    return (p * np.log(p / q)).sum(-1).mean()
+
+
+def test_an_output_can_be_held_by_its_distributions(crumb, heads, tmp_path):
+    """Its score is what numpy finds, and less than where it is let go."""
+    how = ["--labels", "box=boxes.npy", "--loss", "box=mse", *HOW]
+    report, said = train(crumb, tmp_path, *how, "--loss", "class=kl", out="kl")
+    assert "'class' has no labels: it is held to what the float network gives (the divergence from its distributions" in said
+    held = report["outputs"][1]
+    assert (held["name"], held["metric"], held["held"]) == ("class", "kl", True) and held["float"] == pytest.approx(0, abs=1e-9)
+    x = np.load(tmp_path / "x.npy")[4::5]
+    (before,) = run(crumb, tmp_path, "net.onnx", ["class"], x=x)
+    (after,) = run(crumb, tmp_path, "kl/model.crumb", ["class"], x=x)
+    assert divergence(after, before) == pytest.approx(held["quantized"], rel=1e-3, abs=1e-7)
+    train(crumb, tmp_path, *how, "--loss-weight", "class=0", out="free")
+    (free,) = run(crumb, tmp_path, "free/model.crumb", ["class"], x=x)
+    assert divergence(free, before) > 3 * divergence(after, before)
+    # The axis that is named, and one that is none.
+    same, _ = train(crumb, tmp_path, *how, "--loss", "class=kl:1", out="axis")
+    assert same["outputs"][1]["quantized"] == held["quantized"]
+
+
+@pytest.mark.parametrize(("loss", "status", "words"), [
+    ("kl", 2, "name it"), ("box=kl", 2, "'box' has labels"), ("class=kl:x", 2, "expected NAME=kl:AXIS"), ("class=kl:-1", 2, "expected NAME=kl:AXIS"),
+    ("class=kl:0", 1, "expected classes on another axis"), ("class=kl:2", 1, "found axis 2"),
+])  # fmt: skip
+def test_distributions_that_are_none(crumb, heads, tmp_path, loss, status, words):
+    assert words in train(crumb, tmp_path, "--labels", "box=boxes.npy", "--loss", "box=mse", "--loss", loss, out="no", status=status)
+
+
 def test_each_output_has_labels_a_loss_and_a_weight(crumb, heads, tmp_path):
     both = ["--labels", "class=labels.npy", "--labels", "box=boxes.npy", "--loss", "mse", "--loss", "class=ce"]
     report, said = train(crumb, tmp_path, *both, "--epochs", 30, *HOW[2:])
