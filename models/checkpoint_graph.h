@@ -4,8 +4,9 @@
 // them, and decoders of the Llama kind (models/decoder.h). An encoder's inputs are input_ids, attention_mask
 // and token_type_ids, int64 [batch, sequence], both sizes open; its outputs last_hidden_state, float32
 // [batch, sequence, hidden_size], and where the checkpoint has a modules.json sentence_embedding, float32
-// [batch, width], or where it has a head of classes scores, float32 [batch, labels]; operator set 17. Weights have the checkpoint's names, and nodes those of its layers;
-// matrices of linear layers have the axes [in, out] that MatMul wants. Quantized tensors stay codes.
+// [batch, width], or where it has a head of classes scores, float32 [batch, labels]; operator set 17. Weights
+// have the checkpoint's names, and nodes those of its layers; matrices of linear layers have the axes [in,
+// out] that MatMul wants. Quantized tensors stay codes.
 #pragma once
 
 #include <filesystem>

@@ -45,8 +45,8 @@ void use_values(TaskOutput& output);
 /// training samples, as the loss and the score ("relative error").
 void use_float_outputs(TaskOutput& output, const at::Tensor& given);
 
-/// Returns where the classes of a held output with the loss "kl" are in `example`, what it gives for one sample
-/// with samples along axis 0. Throws Error, naming what was found and expected, where there are none.
+/// Returns where the classes of a held output with the loss "kl" are in `example`, what it gives for one
+/// sample with samples along axis 0. Throws Error, naming what was found and expected, where there are none.
 std::int64_t held_class_axis(const OwnNetwork& own, const OwnOutput& output, const at::Tensor& example);
 
 /// Sets the Kullback-Leibler divergence from what the float network gives, sum of p (log p - log q) over

@@ -5,8 +5,8 @@
 namespace crumb::text {
 namespace {
 
-/// Cuts two texts to `most` tokens together. Where both are longer than half of that, each keeps half, and the
-/// longer one the token that is left over.
+/// Cuts two texts to `most` tokens together. Where both are longer than half of that, each keeps half, and
+/// the longer one the token that is left over.
 void cut_longest_first(std::vector<TokenId>& first, std::vector<TokenId>& second, std::size_t most) {
   if (first.size() + second.size() <= most) return;
   std::vector<TokenId>& shorter = first.size() > second.size() ? second : first;

@@ -40,9 +40,9 @@ class TextTokenizer {
   std::vector<TokenId> encode_within(std::string_view text, std::size_t most) const;
 
   /// Two texts as one row of `most` tokens at most, by the template of pairs: that of tokenizer.json; of the
-  /// other files <s> first </s></s> second </s> where RoBERTa's class says it, else what encode() puts around
-  /// a text, around each of them. Throws Error as encode() does, and where the template is not supported.
-  /// Precondition: most is tokens_around_pairs() or more.
+  /// other files, where RoBERTa's class says it, cls, first, sep, sep, second, sep; else what encode() puts
+  /// around a text, around each of them. Throws Error as encode() does, and where the template is not
+  /// supported. Precondition: most is tokens_around_pairs() or more.
   PairTokens encode_pair_within(std::string_view first, std::string_view second, std::size_t most) const;
 
   /// How many tokens encode_pair_within() puts around every pair. Throws Error where the template of pairs is

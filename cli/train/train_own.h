@@ -30,9 +30,10 @@ void add_own_network_files(const OwnNetworkFlags& flags, std::vector<std::filesy
 /// exists.
 bool is_own_network(const std::string& task);
 
-/// Reads the network, also a TorchScript archive's, which is called with the first samples, and its samples. Without samples for validation every fifth sample is held out (number i
-/// where i % 5 == 4). Tells of outputs that have no labels. Throws usage Error for flags that are missing or
-/// do not fit, Error where a file cannot be read or does not fit the network.
+/// Reads the network, also a TorchScript archive's, which is called with the first samples, and its samples.
+/// Without samples for validation every fifth sample is held out (number i where i % 5 == 4). Tells of
+/// outputs that have no labels. Throws usage Error for flags that are missing or do not fit, Error where a
+/// file cannot be read or does not fit the network.
 std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& model,
                                                           const OwnNetworkFlags& flags);
 

@@ -19,8 +19,8 @@ struct ScoreHead {
   std::size_t labels = 2;
   ScoreFunction function = ScoreFunction::kIdentity;
 
-  /// `config`: the transformer's config.json; `text`: the model's files. Nothing where the architecture has no
-  /// such head, and where modules of sentence-transformers pool the states. The function is the one that
+  /// `config`: the transformer's config.json; `text`: the model's files. Nothing where the architecture has
+  /// no such head, and where modules of sentence-transformers pool the states. The function is the one that
   /// config_sentence_transformers.json or config.json names ("activation_fn"), else sigmoid for one label and
   /// none for several. Throws Error, which names the file, for a function of PyTorch that is not known, and
   /// for a list of labels that is none.

@@ -52,8 +52,8 @@ Error unpooled(const std::vector<Module>& modules) {
       (modules.empty() ? "none" : modules[0].type) + (modules.size() < 2 ? "" : ", " + modules[1].type));
 }
 
-/// Empty without modules.json; else a Transformer first, alone or with a Pooling behind it, and the path of each module ends in "/" unless
-/// empty.
+/// Empty without modules.json; else a Transformer first, alone or with a Pooling behind it, and the path of
+/// each module ends in "/" unless empty.
 std::vector<Module> read_modules(const ModelText& text) {
   std::vector<Module> modules;
   const auto content = text(kSentenceModulesFile);

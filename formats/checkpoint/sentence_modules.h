@@ -54,13 +54,14 @@ struct SentenceModules {
   size_t width = 0;                  ///< of the sentence vector
 
   /// Reads Transformer and Pooling, then any number of Dense (activation Tanh, ReLU, GELU or Identity) and
-  /// Normalize; other modules are refused by name, and a Transformer alone. Nothing without modules.json. Throws Error, which names
-  /// the file; `model` names the model where a file is missing.
+  /// Normalize; other modules are refused by name, and a Transformer alone. Nothing without modules.json.
+  /// Throws Error, which names the file; `model` names the model where a file is missing.
   static std::optional<SentenceModules> read(const ModelText& text, const std::string& model,
                                              size_t hidden_size);
 
-  /// Whether modules.json has a module behind the transformer: without it, as in a CrossEncoder's folder, what
-  /// the transformer gives is the model's output. False without modules.json. Throws Error as read() does.
+  /// Whether modules.json has a module behind the transformer: without it, as in a CrossEncoder's folder,
+  /// what the transformer gives is the model's output. False without modules.json. Throws Error as read()
+  /// does.
   static bool pools(const ModelText& text);
 
   /// Whether the tokens of a prompt are pooled; true without modules.json. Throws Error as read() does.

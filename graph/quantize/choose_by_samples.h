@@ -26,8 +26,8 @@
 namespace crumb::graph {
 
 /// Returns a calibrated plan; plan_quantizers makes it again with `options`. Where there is no choice
-/// (Placement::kEverywhere), that is the plan with calibrate(). `axes`: where inputs have samples. Throws what
-/// these two throw.
+/// (Placement::kEverywhere), that is the plan with calibrate(). `axes`: where inputs have samples. Throws
+/// what these two throw.
 QuantPlan choose_by_samples(const Graph& graph, const Recipe& recipe, PlanOptions& options,
                             const Engine& engine, const Batches& batches, const BatchAxes& axes = {});
 

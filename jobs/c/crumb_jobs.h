@@ -43,9 +43,9 @@ typedef struct crumb_watcher {
  * recipe   YAML, as docs/recipes.md describes it: "weights: int4:group=32"
  * options  NULL, or a JSON object with some of: "as" ("tensors", "network"), "key", "data" (list of paths),
  *          "batch_axes" (["h0=1"]), "arguments" (of TorchScript archives: ["steps=4"]), "tokens", "pairs",
- *          "device", "to" ("qonnx", "qcdq"), "profile" ("qonnx", "finn", "hls4ml"), "opset", "shapes" ({"x": [1, 3,
- *          32, 32]}), "threads", "memory" (bytes), "dry_run", "resume": they
- *          mean what the command's flags of these names mean
+ *          "device", "to" ("qonnx", "qcdq"), "profile" ("qonnx", "finn", "hls4ml"), "opset", "shapes" ({"x":
+ *          [1, 3, 32, 32]}), "threads", "memory" (bytes), "dry_run", "resume": they mean what the command's
+ *          flags of these names mean
  * watcher  NULL, or the functions that get notes and progress
  * report   NULL, or where the call stores the report: JSON, as the command prints it with --json
  *          (docs/command_line.md). Free it by crumb_jobs_free(). Unchanged where the call fails.

@@ -24,7 +24,8 @@ struct StationOptions {
   bool even = false;          ///< as for StationMoments
 };
 
-/// What is rounded on samples: sampled_layers(), shared_matrices() and branch_layers() of a graph and its plan.
+/// What is rounded on samples: sampled_layers(), shared_matrices() and branch_layers() of a graph and its
+/// plan.
 struct RoundedParts {
   std::vector<SampledLayer> layers;
   std::vector<SharedMatrix> shared;

@@ -15,9 +15,10 @@
 
 namespace crumb::ptq {
 
-/// A layer y = W x outside of branches (graph/choose.h), or of branch_layers() inside of one, with a constant W that no other node takes: MatMul
-/// and Gemm of a constant matrix; Conv, where x is a window; both products of an LSTM, GRU or RNN. Rows of W
-/// are outputs; each group of a convolution has as many rows, with its own x.
+/// A layer y = W x outside of branches (graph/choose.h), or of branch_layers() inside of one, with a constant
+/// W that no other node takes: MatMul and Gemm of a constant matrix; Conv, where x is a window; both products
+/// of an LSTM, GRU or RNN. Rows of W are outputs; each group of a convolution has as many rows, with its own
+/// x.
 struct SampledLayer {
   std::size_t constant = 0;  ///< index in the plan
   std::size_t node = 0;
