@@ -7,9 +7,12 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/onnx/attention_operators.h"
 #include "graph/onnx/block_operators.h"
+#include "graph/onnx/embedding_operators.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/integer_operators.h"
+#include "graph/onnx/recurrent_operators.h"
 #include "graph/onnx/replace_nodes.h"
 
 namespace crumb::graph {
@@ -133,7 +136,7 @@ bool skip_norm(NodeWriter& writer, const std::string& op, std::size_t bias, bool
   if (node.has_output(1) || node.has_output(2) || !node.has_input(2)) return false;
   std::string sum = writer.add("Add", {writer.input(0), writer.input(1)});
   if (node.has_input(bias)) sum = writer.add("Add", {sum, writer.input(bias)});
-  if (node.has_output(3)) sum = writer.rename_last(node.outputs[3]);
+  if (node.has_output(3)) sum = writer.rename(sum, node.outputs[3]);
   writer.add(op, {sum, writer.input(2), has_norm_bias ? writer.input(3) : ""},
              {{"axis", std::int64_t{-1}}, {"epsilon", node.float_or("epsilon", 1e-12F)}},
              op == "LayerNormalization" ? kLayerNormSet : kRmsNormSet);
@@ -166,15 +169,23 @@ struct Row {
 
 constexpr std::array kRows = {
     Row{"", "SimplifiedLayerNormalization", rms_norm},
+    Row{kOnnxruntimeDomain, "Attention", write_attention},
     Row{kOnnxruntimeDomain, "BiasGelu", bias_gelu},
     Row{kOnnxruntimeDomain, "DequantizeLinear", quantizer},
+    Row{kOnnxruntimeDomain, "DynamicQuantizeLSTM", write_dynamic_quantized_lstm},
+    Row{kOnnxruntimeDomain, "EmbedLayerNormalization", write_embedding_norm},
     Row{kOnnxruntimeDomain, "FastGelu", fast_gelu},
     Row{kOnnxruntimeDomain, "FusedConv", fused_conv},
     Row{kOnnxruntimeDomain, "FusedGemm", fused_gemm},
     Row{kOnnxruntimeDomain, "FusedMatMul", fused_mat_mul},
     Row{kOnnxruntimeDomain, "Gelu", gelu},
+    Row{kOnnxruntimeDomain, "GroupQueryAttention", write_group_query_attention},
+    Row{kOnnxruntimeDomain, "MultiHeadAttention", write_multi_head_attention},
+    Row{kOnnxruntimeDomain, "QAttention", write_quantized_attention},
+    Row{kOnnxruntimeDomain, "QEmbedLayerNormalization", write_quantized_embedding_norm},
     Row{kOnnxruntimeDomain, "QuantizeLinear", quantizer},
     Row{kOnnxruntimeDomain, "QuickGelu", quick_gelu},
+    Row{kOnnxruntimeDomain, "RotaryEmbedding", write_rotary_embedding},
     Row{kOnnxruntimeDomain, "SimplifiedLayerNormalization", rms_norm},
     Row{kOnnxruntimeDomain, "SkipLayerNormalization", skip_layer_norm},
     Row{kOnnxruntimeDomain, "SkipSimplifiedLayerNormalization", skip_rms_norm},

@@ -1,5 +1,6 @@
 #include "graph/onnx/infer_shapes.h"
 
+#include <onnx/defs/schema.h>
 #include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
@@ -122,6 +123,7 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
   const onnx::OpSchema* GetSchema(const std::string& name, int version,
                                   const std::string& domain = onnx::ONNX_DOMAIN) const override {
     const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain);
+    if (!schema) schema = first_after(name, version, domain);
     if (!schema) return nullptr;
     const std::scoped_lock lock(mutex_);
     const auto [place, is_new] = bounded_.try_emplace(schema);
@@ -130,6 +132,16 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
   }
 
  private:
+  /// A node may be of a later operator set than its graph (Node::version): the operator as it was when it came.
+  static const onnx::OpSchema* first_after(const std::string& name, int version, const std::string& domain) {
+    if (domain != onnx::ONNX_DOMAIN) return nullptr;
+    const int last = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at(domain).second;
+    const onnx::OpSchema* schema = nullptr;
+    for (int later = version + 1; later <= last && !schema; ++later)
+      schema = onnx::OpSchemaRegistry::Instance()->GetSchema(name, later, domain);
+    return schema;
+  }
+
   static bool is_long(const onnx::TypeProto* type) {
     if (!type || !type->has_tensor_type() || !type->tensor_type().has_shape()) return false;
     const auto& shape = type->tensor_type().shape();

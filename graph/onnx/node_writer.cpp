@@ -26,16 +26,23 @@ std::string NodeWriter::add(const std::string& op, std::vector<std::string> inpu
 }
 
 std::vector<std::string> NodeWriter::add_of_several(const std::string& op, std::vector<std::string> inputs,
-                                                    std::size_t outputs) {
-  add(op, std::move(inputs));
+                                                    std::size_t outputs, Attributes attributes,
+                                                    std::int64_t version) {
+  add(op, std::move(inputs), std::move(attributes), version);
   std::vector<std::string>& made = made_.back().outputs;
   while (made.size() < outputs) made.push_back(add_value(graph_, base() + "_" + op + "_out", {}));
   return made;
 }
 
-std::string NodeWriter::rename_last(const std::string& output) {
-  graph_.values.erase(made_.back().outputs[0]);
-  return made_.back().outputs[0] = output;
+std::string NodeWriter::rename(const std::string& value, const std::string& output) {
+  graph_.values.erase(value);
+  for (Node& node : made_) {
+    std::ranges::replace(node.outputs, value, output);
+    std::ranges::replace(node.inputs, value, output);
+  }
+  for (auto& [key, made] : made_once_)
+    if (made == value) made = output;
+  return output;
 }
 
 /// One number that has an axis loses it.
@@ -81,9 +88,12 @@ std::string NodeWriter::quantized(const std::string& value, std::size_t first, s
   return add("QuantizeLinear", {value, single(input(first)), zero});
 }
 
-std::vector<Node> NodeWriter::finish() {
-  graph_.values.erase(made_.back().outputs[0]);
-  made_.back().outputs[0] = node_.outputs[0];
+std::vector<Node> NodeWriter::finish(Shared& shared) {
+  const auto makes_it = [&](const Node& node) {
+    return std::ranges::count(node.outputs, node_.outputs[0]) > 0;
+  };
+  if (std::ranges::none_of(made_, makes_it)) rename(made_.back().outputs[0], node_.outputs[0]);
+  shared.merge(made_once_);
   return std::move(made_);
 }
 

@@ -19,10 +19,11 @@ namespace crumb::graph {
 class NodeWriter {
  public:
   using Attributes = std::map<std::string, Attribute>;
+  using Shared = std::map<std::string, std::string>;  ///< values that several nodes take, by what they are
 
-  /// `names`: those of all nodes, to which the new ones are added.
-  NodeWriter(Graph& graph, const Node& node, std::set<std::string>& names)
-      : graph_(graph), node_(node), names_(names) {}
+  /// `names`: those of all nodes, to which the new ones are added. `shared`: what earlier writers made.
+  NodeWriter(Graph& graph, const Node& node, std::set<std::string>& names, const Shared& shared)
+      : graph_(graph), node_(node), names_(names), shared_(shared) {}
 
   const Graph& graph() const { return graph_; }
   const Node& node() const { return node_; }
@@ -31,12 +32,22 @@ class NodeWriter {
   std::string add(const std::string& op, std::vector<std::string> inputs, Attributes attributes = {},
                   std::int64_t version = 0);
 
-  /// The same for a node of several outputs, none of which is the node's own.
+  /// The same for a node of several outputs.
   std::vector<std::string> add_of_several(const std::string& op, std::vector<std::string> inputs,
-                                          std::size_t outputs);
+                                          std::size_t outputs, Attributes attributes = {},
+                                          std::int64_t version = 0);
 
-  /// Gives the output of the last node this name, which is one of the node's own outputs. Returns it.
-  std::string rename_last(const std::string& output);
+  /// Returns the value that an earlier writer made under this key, else what `make` makes. The key says all
+  /// that the value depends on.
+  template <class Make>
+  std::string once(const std::string& key, const Make& make) {
+    if (const auto found = shared_.find(key); found != shared_.end()) return found->second;
+    if (const auto found = made_once_.find(key); found != made_once_.end()) return found->second;
+    return made_once_[key] = make();
+  }
+
+  /// Gives a value that was added this name, which is one of the node's own outputs. Returns it.
+  std::string rename(const std::string& value, const std::string& output);
 
   std::string constant(const std::string& what, Tensor tensor) {
     return add_constant(graph_, base() + "_" + what, std::move(tensor));
@@ -64,8 +75,9 @@ class NodeWriter {
   /// The axes of a value, where they are known.
   std::optional<std::size_t> rank_of(const std::string& value) const { return graph_.rank_of(value); }
 
-  /// The last node that was added makes the node's first output. Returns all of them.
-  std::vector<Node> finish();
+  /// The last node that was added makes the node's first output, unless rename() gave that to another.
+  /// Returns all of them, and adds to `shared` what once() made.
+  std::vector<Node> finish(Shared& shared);
 
  private:
   std::string base() const { return node_.name.empty() ? node_.outputs[0] : node_.name; }
@@ -78,6 +90,8 @@ class NodeWriter {
   Graph& graph_;
   const Node& node_;
   std::set<std::string>& names_;
+  const Shared& shared_;
+  Shared made_once_;
   std::vector<Node> made_;
 };
 

@@ -21,11 +21,12 @@ Graph replace_nodes(Graph graph, const std::function<bool(const Node&)>& is_cand
     for (const std::string& output : node.outputs)
       if (!output.empty() && graph.values.try_emplace(output).second) reserved.push_back(output);
   }
+  NodeWriter::Shared shared;
   std::vector<Node> before = std::exchange(graph.nodes, {}), after;
   for (Node& node : before) {
-    NodeWriter writer(graph, node, names);
+    NodeWriter writer(graph, node, names, shared);
     if (is_candidate(node) && node.has_output(0) && write(writer))
-      std::ranges::move(writer.finish(), std::back_inserter(after));
+      std::ranges::move(writer.finish(shared), std::back_inserter(after));
     else
       after.push_back(std::move(node));
   }
