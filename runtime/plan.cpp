@@ -138,9 +138,10 @@ class Plan::Builder {
       refused_ += (refused_.empty() ? "" : "; ") + why;
       return;
     }
-    // What constants alone decide is a constant too, but for loops, which may take long; random numbers have
-    // no kernels.
-    const bool may_fold = all_constant && !step.has_substitute && refused_.empty() && !graph::is_opaque(node);
+    // What constants alone decide is a constant too, except for random numbers, which a run draws, and for
+    // loops, which may take long.
+    const bool may_fold = all_constant && !step.has_substitute && refused_.empty() &&
+                          !graph::is_random(node) && !graph::is_opaque(node);
     if (!may_fold || !plan_.fold(node, step)) plan_.steps_.push_back(std::move(step));
   }
 

