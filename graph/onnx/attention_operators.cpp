@@ -174,8 +174,8 @@ std::string unpacked(NodeWriter& writer, const std::string& packed, std::int64_t
   return writer.add("Reshape", {part, list_of(writer, "together", {0, 0, -1})});
 }
 
-/// Whether it is known that there are more or fewer keys than queries. What `unidirectional` means then is not
-/// documented: onnxruntime lets the last query see all keys, and no other one those behind it.
+/// Whether it is known that there are more or fewer keys than queries. What `unidirectional` means then is
+/// not documented: onnxruntime lets the last query see all keys, and no other one those behind it.
 bool has_other_rows(const NodeWriter& writer, const std::string& query, const std::string& key,
                     bool has_heads_first) {
   const auto queries = known_size(writer, query, 1), keys = known_size(writer, key, has_heads_first ? 2 : 1);

@@ -6,7 +6,8 @@
 //   SkipLayerNormalization, SkipSimplifiedLayerNormalization, SimplifiedLayerNormalization
 //   QuantizeLinear, DequantizeLinear       ONNX's own since operator set 10
 //
-// and its operators on quantized values (integer_operators.h).
+// its attention (attention_operators.h), embeddings (embedding_operators.h) and DynamicQuantizeLSTM
+// (recurrent_operators.h), and its operators on quantized values (integer_operators.h).
 #pragma once
 
 #include "graph/graph.h"

@@ -132,7 +132,8 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
   }
 
  private:
-  /// A node may be of a later operator set than its graph (Node::version): the operator as it was when it came.
+  /// A node may be of a later operator set than its graph (Node::version): the operator as it was when it
+  /// came.
   static const onnx::OpSchema* first_after(const std::string& name, int version, const std::string& domain) {
     if (domain != onnx::ONNX_DOMAIN) return nullptr;
     const int last = onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at(domain).second;

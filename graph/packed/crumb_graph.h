@@ -44,8 +44,9 @@ struct CrumbGraphOptions {
 /// kept as codes it reads only the shapes.
 Graph structure_of(const Graph& graph);
 
-/// Writes a packed file. The same graph gives the same bytes. Throws Error where the graph is not sound or
-/// has a node with an Opaque attribute, which ONNX cannot express, where the structure alone takes 2 GB,
+/// Writes a packed file, in the latest operator set that a node has. The same graph gives the same bytes.
+/// Throws Error where the graph is not sound, cannot be written in that operator set (passes/opset.h), or has
+/// a node with an Opaque attribute, which ONNX cannot express, where the structure alone takes 2 GB,
 /// where the file cannot be written, and where it reads back as another graph.
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
                        const CrumbGraphOptions& options = {});

@@ -8,6 +8,7 @@
 #include "formats/crumb_file/writer.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "graph/passes/opset.h"
 #include "graph/strided_index.h"
 #include "quant/codes/code_layout.h"
 #include "quant/packed/packed_tensor.h"
@@ -197,6 +198,7 @@ Graph structure_of(const Graph& graph) { return Splitter(graph, false).structure
 
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
                        const CrumbGraphOptions& options) {
+  if (has_newer_nodes(graph)) return write_crumb_graph(with_one_opset(graph), path, options);
   const Splitter parts(graph, options.as_checkpoint);
   const std::string structure = onnx_bytes(parts.structure());
   CrumbHeader plan{.model = std::string(kCrumbGraphModel), .tensors = {}, .files = {}};

@@ -17,6 +17,13 @@ void check_version(std::int64_t target) {
                     std::to_string(kNewestOpset));
 }
 
+std::int64_t latest_of(const Graph& graph) {
+  std::int64_t latest = graph.opset();
+  for (const Node& node : graph.nodes)
+    if (node.domain == kOnnxDomain) latest = std::max(latest, node.version);
+  return latest;
+}
+
 struct Moved {
   Graph graph;
   std::string misfits;  ///< empty: the graph has the requested operator set
@@ -43,6 +50,20 @@ Graph with_opset(Graph graph, std::int64_t target) {
   Moved made = moved(infer_shapes(plain_constants(std::move(graph))), target);
   if (!made.misfits.empty()) throw Error(misfit(target, made.misfits).message);
   return tidy(infer_shapes(std::move(made.graph)));
+}
+
+bool has_newer_nodes(const Graph& graph) { return latest_of(graph) > graph.opset(); }
+
+Graph with_one_opset(Graph graph) {
+  const std::int64_t target = latest_of(graph);
+  if (target == graph.opset()) return graph;
+  check_version(target);
+  graph = infer_shapes(std::move(graph));
+  // Not by bodies, for which codes would become floats.
+  const std::string misfits = NodeMover(graph, target).go();
+  if (!misfits.empty()) throw Error(misfit(target, misfits).message);
+  graph.opsets[std::string(kOnnxDomain)] = target;
+  return graph;
 }
 
 Result<std::int64_t> find_least_opset(const Graph& graph, std::int64_t floor) {

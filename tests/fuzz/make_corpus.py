@@ -327,6 +327,12 @@ def graphs():
         ("com.microsoft::MatMulNBits", "x c s z", "a", sizes), ("com.microsoft::MatMulNBits", "a c s f  o", "b", sizes),
         ("com.microsoft::GatherBlockQuantized", "r i t", "g", {"bits": 4, "block_size": 16}), ("Relu", "b", "y"),
     ], [*codes, *blocks], imports=[runtime])  # fmt: skip
+    heads = {"num_heads": 2, "unidirectional": 1}
+    graph_file("fused_attention", [
+        ("com.microsoft::Attention", "x w wb ml", "a", heads), ("com.microsoft::MultiHeadAttention", "a a a wb ml", "b", heads),
+        ("com.microsoft::GroupQueryAttention", "b b b   ml tl", "y", {"num_heads": 2, "kv_num_heads": 1}),
+    ], [("w", values(4, 12)), ("wb", values(12)), ("ml", np.array([2], np.int32)), ("tl", np.array(3, np.int32))],
+        (1, 3, 4), imports=[runtime])  # fmt: skip
     channels_last = ("qonnx.custom_op.channels_last", 13)
     c = channels_last[0] + "::"
     graph_file("channels_last", [

@@ -103,3 +103,19 @@ def test_its_weights_become_codes_that_onnxruntime_runs(crumb, tmp_path, berts, 
         assert off(made, wanted, x["attention_mask"]) < 0.03
         crumb("run", out, *feed(tmp_path, x), "--output", tmp_path / "y.npy", "--engine", "runtime")
         assert off(np.load(tmp_path / "y.npy"), made, x["attention_mask"]) < 1e-5
+
+
+@pytest.mark.parametrize("op", MATRICES)
+def test_it_is_packed_and_exported(crumb, tmp_path, berts, op):
+    """A packed file has one operator set for all nodes; the file that is made of it computes the same."""
+    packed, out, x = tmp_path / "bert.crumb", tmp_path / "bert.onnx", batch(1)
+    crumb("quantize", berts[op], "-o", packed, "--weights", "int8:channel")
+    crumb("export", packed, "-o", out, "--to", "qcdq")
+    wanted = session(out, rounds_inputs=False).run(None, x)[0]
+    for path in (packed, out):
+        crumb("run", path, *feed(tmp_path, x), "--output", tmp_path / "y.npy", "--engine", "runtime")
+        assert off(np.load(tmp_path / "y.npy"), wanted, x["attention_mask"]) < 1e-5
+    shapes = [part for name, values in x.items() for part in ("--shape", f"{name}={values.shape[0]}x{values.shape[1]}")]
+    crumb("export", packed, "-o", tmp_path / "qonnx.onnx", "--to", "qonnx", *shapes)
+    crumb("run", tmp_path / "qonnx.onnx", *feed(tmp_path, x), "--output", tmp_path / "y.npy", "--engine", "runtime")
+    assert off(np.load(tmp_path / "y.npy"), wanted, x["attention_mask"]) < 1e-5
