@@ -9,7 +9,9 @@ import pytest
 from case_runner import case_runner
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
-LEAST = {"node": 1288, "simple": 6, "pytorch-operator": 35, "pytorch-converted": 82}  # cases that pass today
+LEAST = {"node": 1343, "simple": 6, "pytorch-operator": 35, "pytorch-converted": 82}  # cases that pass today
+
+RANDOM = "test_bernoulli"  # the numbers of another generator
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +22,7 @@ def cases():
 @pytest.mark.parametrize("suite", LEAST)
 def test_suite(suite, cases, capsys):
     folders = sorted(path for path in (DATA / suite).glob("*") if (path / "model.onnx").is_file())
+    folders = [path for path in folders if not path.name.startswith(RANDOM)]
     if not folders:
         pytest.skip(f"the onnx package has no test data for {suite}")
     verdicts = cases(folders)
