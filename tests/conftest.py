@@ -145,6 +145,25 @@ def crumb(crumb_bin):
 
 
 @pytest.fixture(scope="session")
+def llama_tool():
+    """llama_tool("llama-tokenize", arguments...): what this tool of llama.cpp prints on both channels; skips where it is not
+    built."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    cache = Path(os.environ.get("CRUMB_CACHE", caches / "crumb"))
+    folder = Path(os.environ.get("CRUMB_LLAMA_CPP", cache / "llama.cpp" / "bin"))
+
+    def run(name, *arguments, **keywords):
+        if not (folder / name).is_file():
+            pytest.skip(f"llama.cpp's {name} is not there: scripts/setup slow-tests")
+        command = [folder / name, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL, **keywords)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def check_computes():
     """check_computes(model, x, y, tmp_path): y is what the ONNX file computes from x in float32, in some order of sums.
 

@@ -249,6 +249,15 @@ Result<std::string> marked_spaces_tokenizer(const GgufHeader& header, const Voca
       bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary, merges.value());
 }
 
+/// Behind "its kind is not".
+std::string why_kind_is_not_read(std::string_view kind) {
+  if (kind == "bert") return "read: it is WordPiece, of encoders";
+  if (kind == "t5") return "read: it is a Unigram vocabulary, of encoders and of T5";
+  if (kind == "rwkv" || kind == "plamo2")
+    return "read: it finds tokens by their longest match or their scores, as no tokenizer.json does";
+  return "known";
+}
+
 }  // namespace
 
 Result<std::string> make_tokenizer(const GgufHeader& header) {
@@ -256,7 +265,8 @@ Result<std::string> make_tokenizer(const GgufHeader& header) {
   const std::string model(fields.text("tokenizer.ggml.model").value_or("none"));
   if (!fields.status().ok()) return fields.status().failure();
   if (model != "gpt2" && model != "llama" && model != "gemma4")
-    return Failure{"its kind, " + quote_text(model) + " (metadata 'tokenizer.ggml.model'), is not known"};
+    return Failure{"its kind, " + quote_text(model) + " (metadata 'tokenizer.ggml.model'), is not " +
+                   why_kind_is_not_read(model) + "; read are 'gpt2', 'llama' and 'gemma4'"};
   const Result<Vocabulary> vocabulary = read_vocabulary(header);
   if (!vocabulary.ok()) return vocabulary.failure();
   if (const Result<TokenIds> ids = ids_of(vocabulary.value()); !ids.ok()) return ids.failure();

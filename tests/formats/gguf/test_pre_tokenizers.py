@@ -112,13 +112,13 @@ def test_a_family_goes_to_gguf_by_its_name_and_comes_back(crumb, tmp_path, name)
     assert again.encode(DOCUMENT).ids == document
 
 
-def write_named(path, name):
-    """A file whose tokens are single bytes, and one pair."""
-    tokens = [*sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), "ab"]
+def write_named(path, name, tokens=None, merges=("a b",)):
+    """A file whose tokens are single bytes, and one pair, or those that are given."""
+    tokens = tokens or [*sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), "ab"]
     writer = gguf.GGUFWriter(path, "llama")
     sizes = {"context_length": 8, "embedding_length": 4, "block_count": 1, "feed_forward_length": 4, "head_count": 2,
              "layer_norm_rms_eps": 1e-5, "tokenizer_model": "gpt2", "tokenizer_pre": name, "token_list": tokens,
-             "token_merges": ["a b"], "bos_token_id": 0}  # fmt: skip
+             "token_merges": list(merges), "bos_token_id": 0}  # fmt: skip
     if name is None:
         del sizes["tokenizer_pre"]
     for key, value in sizes.items():
