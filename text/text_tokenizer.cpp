@@ -16,6 +16,7 @@
 #include "text/declared_tokens.h"
 #include "text/pipeline/decoders.h"
 #include "text/pipeline/steps.h"
+#include "text/sentencepiece/fairseq.h"
 #include "text/sentencepiece/model_file.h"
 #include "text/stream_decoder.h"
 #include "text/subword/bpe.h"
@@ -249,6 +250,7 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
       const auto file = parts ? std::nullopt : read(folder + name);
       if (file) parts = parts_of_sentencepiece(read, folder, name, *file, tokens);
     }
+    has_frame = parts && !parts->frame.before.empty();
     if (!parts)
       throw Error("there is no " + folder +
                   "tokenizer.json, no vocab.json with a merges.txt, and no SentencePiece model");
@@ -343,6 +345,11 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(cons
                                                                             std::vector<AddedToken>& tokens) {
   const std::string name = folder + file;
   auto model = std::make_shared<SentencePieceModel>(SentencePieceModel::parse(bytes).take(name));
+  const std::optional<FairseqNumbers> fairseq = fairseq_numbers(read, folder);
+  if (fairseq) {
+    if (const Status done = number_as_fairseq(*model, *fairseq); !done.ok())
+      throw Error(name + ": " + done.failure().message);
+  }
   using Type = SentencePieceModel::Type;
   auto parts = std::make_shared<Parts>(Parts{.model = model_of_sentencepiece(*model, name)});
   parts->decoder = decoder_of_sentencepiece(*model);
@@ -353,13 +360,15 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(cons
     const auto id = static_cast<TokenId>(i);
     parts->added[id] = piece.text;
     if (special) parts->special.insert(piece.text);
-    tokens.push_back({.content = unicode::decode(piece.text), .id = id});
+    tokens.push_back(
+        {.content = unicode::decode(piece.text), .id = id, .lstrip = fairseq && piece.text == "<mask>"});
   }
   const auto in_range = [&](TokenId id) {
     return id >= 0 && static_cast<std::size_t>(id) < model->pieces.size() ? std::optional(id) : std::nullopt;
   };
   parts->bos = in_range(model->bos);
   parts->eos = in_range(model->eos);
+  if (fairseq) parts->frame = {{model->bos}, {model->eos}};
   // Tokens that were added behind the model's own.
   if (const auto text = read(folder + "added_tokens.json")) {
     const JsonFile added(folder + "added_tokens.json", *text);
@@ -383,9 +392,10 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(cons
     }
   }
   parts->normalizer = [model](const std::string& text) { return model->normalize(text); };
-  parts->pre_tokenizer = [model](std::vector<Part> words) {
+  parts->pre_tokenizer = [model, everywhere = fairseq.has_value()](std::vector<Part> words) {
     for (Part& word : words)
-      if (word.first && model->adds_prefix) word.text.insert(0, model->marks_spaces ? kMarkedSpace : " ");
+      if ((word.first || (everywhere && !word.text.empty())) && model->adds_prefix)
+        word.text.insert(0, model->marks_spaces ? kMarkedSpace : " ");
     return words;
   };
   return parts;

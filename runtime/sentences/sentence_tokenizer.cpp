@@ -35,17 +35,6 @@ bool is_word_piece(const ModelText& text, const std::string& path) {
   return !has_merges && !is_list && !model->contains("merges");
 }
 
-/// RoBERTa's kin number the pieces of a SentencePiece model anew, which the model alone does not say.
-void refuse_own_numbers(const ModelText& text, const std::string& path, const JsonFile& config) {
-  const std::string type = config.string("model_type").value_or("");
-  if (type != "xlm-roberta" && type != "camembert") return;
-  if (text(path + "tokenizer.json") || text(path + "vocab.json")) return;
-  throw Error(
-      "there is no " + path + "tokenizer.json, and " + type +
-      " numbers the pieces of its SentencePiece model otherwise than the model does; load the folder's "
-      "tokenizer with transformers and save it there, which writes one");
-}
-
 /// The most tokens of a line as sentence-transformers has it: of the model, else of the tokenizer.
 std::optional<std::size_t> stated_length(const ModelText& text, const std::string& path) {
   constexpr double kNoLimit = 1e9;  // above it a length stands for none: transformers writes 1e30
@@ -95,7 +84,6 @@ SentenceTokenizer SentenceTokenizer::load(const ModelText& text, const std::stri
     made = SentenceTokenizer(std::move(tokenizer));
     made->limit_length(length);
   } else {
-    refuse_own_numbers(text, path, config);
     auto tokenizer = text::TextTokenizer::load(read, path);
     tokenizer.expect_ids_below(limits.vocab_size);
     made = SentenceTokenizer(std::move(tokenizer));

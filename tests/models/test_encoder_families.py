@@ -11,6 +11,7 @@ pytest.importorskip("sentence_transformers", reason="sentence-transformers is no
 
 import tiny_encoders  # noqa: E402
 import torch  # noqa: E402
+import transformers  # noqa: E402
 from tiny_encoders import FAMILIES, LINES  # noqa: E402
 
 TOLERANCE = 1e-4
@@ -110,16 +111,23 @@ def test_what_is_wrong_is_named(crumb, tmp_path):
     assert "Dense module 2_Dense/ has no weights" in said(broken)
 
 
-def test_pieces_that_are_numbered_anew_are_not_taken_for_others(crumb, tmp_path):
+@pytest.mark.parametrize("kind", ["xlm-roberta", "camembert"])
+def test_a_folder_with_the_sentencepiece_model_alone(crumb, tmp_path, kind):
+    """Its pieces are numbered anew: vectors are those of the folder with the tokenizer.json that transformers makes of it."""
     spm = pytest.importorskip("sentencepiece")
     folder = tmp_path / "model"
-    tiny_encoders.write("xlm-roberta", folder, 1)
+    tiny_encoders.write(kind, folder, 1)
     (folder / "tokenizer.json").unlink()
     with (folder / "sentencepiece.bpe.model").open("wb") as file:
         spm.SentencePieceTrainer.train(sentence_iterator=iter(tiny_encoders.CORPUS), model_writer=file, vocab_size=100, minloglevel=2)
-    (tmp_path / "lines.txt").write_text("a\n")
-    said = crumb("embed", folder, "--text", tmp_path / "lines.txt", "-o", tmp_path / "v.npy", status=1).stderr
-    assert "numbers the pieces" in said and "tokenizer.json" in said
+    (tmp_path / "lines.txt").write_text("\n".join(tiny_encoders.CORPUS[:20]) + "\n")
+    (folder / "tokenizer_config.json").unlink(missing_ok=True)
+    crumb("embed", folder, "--text", tmp_path / "lines.txt", "-o", tmp_path / "alone.npy")
+    name = {"xlm-roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer"}[kind]
+    getattr(transformers, name).from_pretrained(folder).save_pretrained(folder)
+    assert (folder / "tokenizer.json").is_file()
+    crumb("embed", folder, "--text", tmp_path / "lines.txt", "-o", tmp_path / "whole.npy")
+    assert np.array_equal(np.load(tmp_path / "alone.npy"), np.load(tmp_path / "whole.npy"))
 
 
 @pytest.mark.parametrize("key, value, words", [

@@ -115,3 +115,41 @@ def test_a_folder_with_the_model_alone_under_each_of_its_names(crumb, tmp_path, 
     (tmp_path / "tokenizer.model").rename(tmp_path / name)
     ours = printed(crumb, "tokenize", tmp_path, "--text", "-", "--lines", text="\n".join(PLAIN[:50]) + "\n")
     assert [made["ids"] for made in ours] == [theirs.encode(line) for line in PLAIN[:50]]
+
+
+def fairseq_ids(model, kind, text):
+    """As transformers' slow tokenizers number pieces: fairseq_offset, and unknown pieces their own <unk>."""
+    shift = {"xlm-roberta": 1, "camembert": 4}[kind]
+    first, last = (0, 2) if kind == "xlm-roberta" else (model.bos_id() + 4, model.eos_id() + 4)
+    return [first, *(id + shift if id else 3 for id in model.encode(text)), last]
+
+
+@pytest.mark.parametrize("kind, name", [("xlm-roberta", "XLMRobertaTokenizer"), ("camembert", "CamembertTokenizer")])
+def test_models_of_fairseq_number_pieces_anew(crumb, tmp_path, kind, name):
+    theirs = train(tmp_path, model_type="unigram", vocab_size=160)
+    (tmp_path / "tokenizer.model").rename(tmp_path / "sentencepiece.bpe.model")
+    plain = [made["ids"] for made in printed(crumb, "tokenize", tmp_path, "--text", "-", "--lines", text="\n".join(PLAIN[:9]) + "\n")]
+    assert plain == [theirs.encode(line) for line in PLAIN[:9]]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    for config in ({}, {"tokenizer_class": name + "Fast"}):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        ours = printed(crumb, "tokenize", tmp_path, "--text", "-", "--lines", text="\n".join(PLAIN) + "\n")
+        for line, made in zip(PLAIN, ours, strict=True):
+            assert made["ids"] == fairseq_ids(theirs, kind, line), line
+    last = theirs.vocab_size() + (1 if kind == "xlm-roberta" else 4)
+    ids = printed(crumb, "tokenize", tmp_path, "--text", "-", text="the <mask> quick<pad>")[0]["ids"]
+    words = [fairseq_ids(theirs, kind, word) for word in ("the", "quick")]
+    assert ids == [*words[0][:-1], last, *words[1][1:-1], 1, words[0][-1]]
+    said = crumb("detokenize", tmp_path, "--ids", " ".join(map(str, ids))).stdout
+    assert said == "the quick\n"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "T5Tokenizer"}))
+    assert printed(crumb, "tokenize", tmp_path, "--text", "-", text=PLAIN[1])[0]["ids"] == theirs.encode(PLAIN[1])
+
+
+def test_a_model_that_fairseq_has_not_made_is_refused(crumb, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "xlm-roberta"}))
+    train(tmp_path, model_type="unigram", vocab_size=160, bos_id=-1)
+    said = crumb("tokenize", tmp_path, "--text", "-", stdin=None, input="a", status=1).stderr
+    assert "piece 1 is " in said and "begin with <unk>, <s> and </s>" in said and "tokenizer.model" in said
+    train(tmp_path, model_type="unigram", vocab_size=160, user_defined_symbols=["<mask>"])
+    assert "'<mask>'" in crumb("tokenize", tmp_path, "--text", "-", stdin=None, input="a", status=1).stderr
