@@ -17,6 +17,11 @@ void read_floats(ValueStream& stream, const FloatSource::Sink& sink) {
   for (auto x = stream.next(kStreamPiece); !x.empty(); x = stream.next(kStreamPiece)) sink(std::as_bytes(x));
 }
 
+/// Of a model that reads images, too, that is its language model.
+bool is_folder_of_floats(const Checkpoint& checkpoint) {
+  return checkpoint.kind() == "folder" && checkpoint.config() != nullptr && !checkpoint.quantized();
+}
+
 /// The bytes of a checkpoint's tensor as they are, of a type of whole bytes.
 void read_as_stored(const Checkpoint& checkpoint, const TensorEntry& entry, const FloatSource::Sink& sink) {
   TensorReader reader = checkpoint.reader(entry);
@@ -40,13 +45,15 @@ FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
     for (const PackedFile& file : packed->header().files)
       if (is_graph || file.path != kCrumbGraphFile) files_.push_back(file.path);
   } else if (types == FloatTypes::kAsStored || source_.kind() == "gguf" ||
-             source_.checkpoint()->dequantized()) {
+             source_.checkpoint()->dequantized() || is_folder_of_floats(*source_.checkpoint())) {
     for (const ModelFile& file : source_.checkpoint()->files()) files_.push_back(file.path);
   } else {
     const std::optional<std::string>& why = source_.checkpoint()->quantized();
     throw Error(path_ + " is no packed file: found a " + std::string(source_.kind()) +
                 (why ? " (" + *why + ")" : "") +
-                ", expected a .crumb file (or a .gguf file, or a folder of " +
+                ", expected a .crumb file (or a .gguf file, or a folder of a model with its config.json, in "
+                "floats or "
+                "of " +
                 std::string(kReadQuantizations) + ")");
   }
   unused_head_ = models::unused_head(source_);

@@ -1,5 +1,5 @@
-// A packed file, a GGUF file, or a folder that another tool quantized, as floats and the files of a Hugging
-// Face folder.
+// A packed file, a GGUF file, or a Hugging Face folder (one that another tool quantized, too), as floats and
+// the files of a Hugging Face folder.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ enum class FloatTypes : std::uint8_t { kFloat32, kAsStored };
 
 class FloatSource final : public FolderContent {
  public:
-  /// Throws Error: as TensorSource::open does, and with kFloat32 for a checkpoint that is no GGUF file.
+  /// Throws Error: as TensorSource::open does, and with kFloat32 for a checkpoint that is neither a GGUF file
+  /// nor a folder with a config.json.
   explicit FloatSource(const std::filesystem::path& path, FloatTypes types = FloatTypes::kFloat32);
 
   bool is_packed() const { return source_.crumb() != nullptr; }

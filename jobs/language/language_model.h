@@ -9,8 +9,8 @@
 
 namespace crumb::jobs {
 
-/// A Hugging Face folder, a GGUF file or a packed file of a decoder. Throws Error, which names it, or the
-/// wish.
+/// A Hugging Face folder, a GGUF file or a packed file of a decoder. Notes what a folder holds beside the
+/// language model. Throws Error, which names it, or the wish.
 runtime::LanguageModel open_language_model(const std::string& path, const ModelOptions& model_options,
                                            Observer& observer);
 

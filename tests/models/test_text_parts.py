@@ -52,6 +52,21 @@ def test_a_texts_logits_are_those_of_the_whole_model(crumb, made, tmp_path, kind
     assert largest(DecoderRun(crumb, folder, alone, tmp_path / "run")(ids[None])[0][0], logits) <= BOUND
 
 
+@pytest.mark.parametrize("kind", parts.KINDS)
+def test_a_folder_is_exported_as_it_is(crumb, made, tmp_path, kind):
+    """To the tensors and configuration of the packed file's folder, which transformers loads."""
+    from safetensors.numpy import load_file
+
+    folder, ids, logits = made(kind)
+    crumb("export", folder, "-o", tmp_path / "straight", "--to", "hf")
+    assert largest(tiny.prefill(tiny.load(tmp_path / "straight"), ids), logits) <= BOUND
+    alone = text_of(crumb, folder, tmp_path / "alone")
+    assert (tmp_path / "straight" / "config.json").read_bytes() == (alone / "config.json").read_bytes()
+    found, meant = (load_file(path / "model.safetensors") for path in (tmp_path / "straight", alone))
+    assert found.keys() == meant.keys()
+    assert all(np.array_equal(found[name], meant[name]) for name in found)
+
+
 @pytest.mark.parametrize("place", parts.PLACES)
 @pytest.mark.parametrize("kind", parts.KINDS)
 def test_where_the_language_model_lies_makes_no_difference(crumb, made, tmp_path, kind, place):
@@ -90,11 +105,14 @@ def test_what_is_left_out_is_said(crumb, made, tmp_path, kind):
     commands = [("inspect", folder), ("quantize", folder, "-o", tmp_path / "a.crumb", *weights),
         ("quantize", folder, "-o", tmp_path / "d.crumb", *weights, "--data", text, "--tokens", "16"),
         ("passes", folder, "-o", tmp_path / "b", "fold-norms")]  # fmt: skip
+    commands += [("generate", folder, "--prompt", "then", "--tokens", "1"),
+        ("perplexity", folder, "--text", text, "--context", "16", "--tokens", "16"),
+        ("export", folder, "-o", tmp_path / "e", "--to", "hf")]  # fmt: skip
     if kind in ("mistral3", "qwen2_vl", "qwen3_vl"):  # what llama.cpp has words for
         commands.append(("export", folder, "-o", tmp_path / "c.gguf", "--to", "gguf"))
     for command in commands:
         said = crumb(*command).stderr
-        assert f"{tower}': {count} tensors beside the language model" in said, command
+        assert said.count(f"{tower}': {count} tensors beside the language model") == 1, command
         assert "left out 'preprocessor_config.json'" in said
 
 
