@@ -39,9 +39,10 @@ class DecoderBuilder {
   DecoderBuilder(ModelWeights& weights, DecoderConfig config)
       : build_(weights, kDecoderOpset), config_(std::move(config)) {}
 
-  graph::Graph run_as_encoder() && {
+  graph::Graph run_as_encoder(bool sees_both_sides) && {
     check_sources();
     is_encoder_ = true;
+    sees_both_sides_ = sees_both_sides;
     const std::string table = root_ + kTokenTable;
     if (!build_.weights().has(table) && build_.weights().has(kTokenTable)) root_.clear();
     ids_input("input_ids", "sequence");
@@ -145,16 +146,27 @@ class DecoderBuilder {
     const auto found = masks_.find(window);
     if (found != masks_.end()) return found->second;
     const std::string name = window == 0 ? "mask" : "mask_of_" + std::to_string(window);
-    std::string seen = build_.node("LessOrEqual", name + ".before", {keys_, queries_});
-    if (window > 0) {
-      const std::string end =
-          build_.node("Sub", name + ".end", {queries_, build_.scalar("window", number(window))});
-      seen =
-          build_.node("And", name + ".window", {seen, build_.node("Greater", name + ".near", {keys_, end})});
-    }
-    const std::string valid = build_.node("And", name + ".valid", {seen, tokens_});
+    const std::string seen = sees_both_sides_ ? near_keys(name, window) : earlier_keys(name, window);
+    const std::string valid = seen.empty() ? tokens_ : build_.node("And", name + ".valid", {seen, tokens_});
     const std::string own = build_.node("Equal", name + ".own", {keys_, queries_});
     return masks_[window] = build_.node("Or", name, {valid, own});
+  }
+
+  std::string earlier_keys(const std::string& name, size_t window) {
+    const std::string before = build_.node("LessOrEqual", name + ".before", {keys_, queries_});
+    if (window == 0) return before;
+    const std::string end =
+        build_.node("Sub", name + ".end", {queries_, build_.scalar("window", number(window))});
+    return build_.node("And", name + ".window",
+                       {before, build_.node("Greater", name + ".near", {keys_, end})});
+  }
+
+  /// Keys on both sides that are less than a window away; "": all.
+  std::string near_keys(const std::string& name, size_t window) {
+    if (window == 0) return "";
+    const std::string offset = build_.node("Sub", name + ".offset", {keys_, queries_});
+    const std::string distance = build_.node("Abs", name + ".distance", {offset});
+    return build_.node("Less", name + ".near", {distance, build_.scalar("window", number(window))});
   }
 
   /// Makes cosines and sines [batch, sequence, rotary_size / 2] for each rotation.
@@ -325,7 +337,7 @@ class DecoderBuilder {
 
   LayerBuilder build_;
   DecoderConfig config_;
-  bool is_encoder_ = false;
+  bool is_encoder_ = false, sees_both_sides_ = false;
   std::string root_ = kDecoderRoot;  ///< before the names of tensors
   std::string positions_ = "position_ids";
   std::string keys_, queries_, tokens_;
@@ -333,6 +345,11 @@ class DecoderBuilder {
   std::vector<RotationTable> tables_;                           ///< by rotation
   std::map<size_t, std::pair<std::string, std::string>> kept_;  ///< keys and values, by their layer
 };
+
+/// Whether queries see later keys, too, as EmbeddingGemma's do.
+bool sees_both_sides(const JsonFile& config) {
+  return config.boolean("use_bidirectional_attention").value_or(false);
+}
 
 }  // namespace
 
@@ -342,11 +359,15 @@ std::string long_frequencies_name(std::size_t rotation) {
 }
 
 graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config) {
+  if (sees_both_sides(config))
+    throw config.error(
+        "use_bidirectional_attention is true, as in sentence encoders, which have a modules.json; supported "
+        "without one are decoders, which see what came before");
   return build_decoder(weights, DecoderConfig::parse(config));
 }
 
 graph::Graph build_decoder_as_encoder(ModelWeights& weights, const JsonFile& config) {
-  return DecoderBuilder(weights, DecoderConfig::parse(config)).run_as_encoder();
+  return DecoderBuilder(weights, DecoderConfig::parse(config)).run_as_encoder(sees_both_sides(config));
 }
 
 graph::Graph build_decoder(ModelWeights& weights, DecoderConfig config) {

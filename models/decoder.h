@@ -39,7 +39,8 @@ graph::Graph build_decoder(ModelWeights& weights, DecoderConfig config);
 /// as in transformers' ...Model, with "model." before them or not. Inputs are input_ids and attention_mask,
 /// int64 [batch, sequence]; outputs last_hidden_state [batch, sequence, hidden_size], which the last norm
 /// made, and those of add_sentence_head() (sentence_head.h). A token's position is the number of tokens
-/// before it. Throws Error as build_decoder() and add_sentence_head() do.
+/// before it. With "use_bidirectional_attention" a query sees the keys behind it, too, and those of a window
+/// on either side; build_decoder() refuses that. Throws Error as build_decoder() and add_sentence_head() do.
 graph::Graph build_decoder_as_encoder(ModelWeights& weights, const JsonFile& config);
 
 /// Returns the name of the constant that holds the frequencies of a rotation of the configuration; equal

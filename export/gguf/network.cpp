@@ -158,6 +158,10 @@ GgufNetwork read_network_for_gguf(const TensorSource& source) {
   if (made.architecture == nullptr || !DecoderConfig::knows(type))
     throw Error("config.json: the architecture is " + quote_text(type) + "; to GGUF go " + known_to_both());
   made.config = DecoderConfig::parse(file);
+  if (file.boolean("use_bidirectional_attention").value_or(false))
+    throw file.error(
+        "use_bidirectional_attention is true: it is an encoder, and to GGUF go decoders, which see what came "
+        "before");
   expect_known_to_llama_cpp(made.config, *made.architecture);
   const NetworkJson whole = spelled_out(file.root(), made.config);
   made.metadata = config_metadata(*made.architecture, whole).take();

@@ -134,7 +134,7 @@ class DecoderParser {
 
  private:
   void refuse_what_differs() const {
-    if (file_.boolean("use_bidirectional_attention").value_or(false))
+    if (is_bidirectional() && family_.windows != Windows::kGemma3)
       throw file_.error(
           "use_bidirectional_attention is true; supported are decoders, which see what came before");
     if (!file_.boolean("is_causal").value_or(true))
@@ -148,6 +148,8 @@ class DecoderParser {
   }
 
   std::string name() const { return std::string(family_.model_type); }
+
+  bool is_bidirectional() const { return file_.boolean("use_bidirectional_attention").value_or(false); }
 
   std::size_t at_most(std::size_t most, const char* key, std::size_t value) const {
     if (value <= most) return value;
@@ -390,7 +392,10 @@ class DecoderParser {
 
   void layers() {
     const bool none = is_null(file_, "sliding_window");
-    const std::size_t window = none ? 0 : file_.count("sliding_window", 1).value_or(family_.window);
+    const std::size_t given = none ? 0 : file_.count("sliding_window", 1).value_or(family_.window);
+    // Where both sides are seen, the file counts the keys of both, and the window those of one side and the
+    // own.
+    const std::size_t window = is_bidirectional() && !none ? given / 2 + 1 : given;
     const auto types = sliding_by_types();
     for (std::size_t i = 0; i < made_.layers.size(); ++i) {
       DecoderLayer& layer = made_.layers[i];

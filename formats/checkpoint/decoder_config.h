@@ -30,7 +30,8 @@ enum class QueryNorm { kNone, kByHead, kAllHeads };
 struct DecoderLayer {
   std::size_t inner_size = 0;  ///< of its feed-forward network
   std::size_t heads = 0, kv_heads = 0;
-  std::size_t window = 0;               ///< keys that a query sees, its own among them; 0: all before it
+  std::size_t window = 0;               ///< keys that a query sees, its own among them; 0: all before it.
+                                        ///< Of an encoder (use_bidirectional_attention): so many on each side
   std::optional<std::size_t> rotation;  ///< an index into DecoderConfig::rotations; none: the layer has no
                                         ///< positions
   /// The earlier layer over whose keys and values this one attends, since it has no projections for them;

@@ -147,3 +147,14 @@ def test_a_wrong_configuration_of_modernbert_is_named(crumb, tmp_path, key, valu
     save_file({"embeddings.tok_embeddings.weight": np.zeros((9, 8), np.float32)}, folder / "model.safetensors")
     said = crumb("export", folder, "-o", tmp_path / "net.onnx", "--to", "float", status=1).stderr
     assert words in said and "config.json" in said
+
+
+def test_attention_to_both_sides_is_an_encoders_alone(crumb, tmp_path):
+    folder = tmp_path / "model"
+    tiny_encoders.write("gemma3", folder, 3)
+    crumb("quantize", folder, "-o", tmp_path / "m.crumb", "--weights", "int8:channel")
+    said = crumb("export", tmp_path / "m.crumb", "-o", tmp_path / "m.gguf", "--to", "gguf", status=1).stderr
+    assert "use_bidirectional_attention" in said and "encoder" in said
+    (folder / "modules.json").unlink()
+    said = crumb("export", folder, "-o", tmp_path / "x.onnx", "--to", "float", status=1).stderr
+    assert "use_bidirectional_attention" in said and "modules.json" in said

@@ -20,11 +20,11 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
-FAMILIES = ["roberta", "xlm-roberta", "camembert", "mpnet", "qwen3", "qwen2", "modernbert"]
+FAMILIES = ["roberta", "xlm-roberta", "camembert", "mpnet", "qwen3", "qwen2", "modernbert", "gemma3"]
 
 SCORERS = ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "modernbert"]
 
-ROTARY = ["qwen3", "qwen2", "modernbert"]
+ROTARY = ["qwen3", "qwen2", "modernbert", "gemma3"]
 
 CORPUS = [
     "the quick brown fox jumps over the lazy dog and runs away from it",
@@ -86,9 +86,31 @@ def word_piece(size: int, special: tuple[str, ...]) -> dict:
     return tokenizer.get_vocab()
 
 
+@cache
+def marked_spaces() -> tuple[dict, list]:
+    """Gemma's: spaces as marks, bytes where no token is."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *(f"<0x{i:02X}>" for i in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=450, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    return model["vocab"], [tuple(merge) for merge in model["merges"]]
+
+
 def tokenizer_of(family: str):
     if family == "bert":
         return transformers.BertTokenizer(vocab=word_piece(300, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")))
+    if family == "gemma3":
+        vocab, merges = marked_spaces()
+        whole = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+        whole.normalizer = normalizers.Replace(" ", "▁")
+        whole.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        whole.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+        around = [(token, vocab[token]) for token in ("<bos>", "<eos>")]
+        whole.post_processor = processors.TemplateProcessing(single="<bos> $A <eos>", special_tokens=around)
+        names = {f"{name}_token": f"<{name}>" for name in ("pad", "eos", "bos", "unk", "mask")}
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=whole, **names)
     if family == "mpnet":
         return transformers.MPNetTokenizer(vocab=word_piece(300, ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")))
     if family == "roberta":
@@ -132,6 +154,14 @@ def config_of(family: str, tokenizer, rng: random.Random, **changes):
         sizes = {**sizes, "num_key_value_heads": rng.choice([n for n in (1, heads) if heads % n == 0]), "head_dim": depth,
                  "rope_theta": 1e4, "use_sliding_window": drawn_flag(rng), "sliding_window": 7, "max_window_layers": 1}  # fmt: skip
         return classes[family](**{**sizes, **changes})
+    if family == "gemma3":
+        del sizes["layer_norm_eps"], sizes["hidden_act"]
+        sizes = {**sizes, "num_key_value_heads": rng.choice([n for n in (1, heads) if heads % n == 0]), "head_dim": depth,
+                 "num_hidden_layers": rng.choice([2, 3]), "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+                 "sliding_window": rng.choice([2, 5, 8, 512]), "query_pre_attn_scalar": rng.choice([3, 256]),
+                 "use_bidirectional_attention": True, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}  # fmt: skip
+        sizes["layer_types"] = sizes["layer_types"][: sizes["num_hidden_layers"]]
+        return transformers.Gemma3TextConfig(**{**sizes, **changes})
     if family == "modernbert":
         del sizes["layer_norm_eps"], sizes["hidden_act"]
         sizes = {**sizes, "hidden_activation": rng.choice(["gelu", "silu"]), "local_attention": rng.choice([4, 9, 128]),
