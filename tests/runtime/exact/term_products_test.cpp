@@ -148,7 +148,7 @@ TEST_CASE("term products: every way has the definition's bits, and writes nothin
 
 TEST_CASE("term products: terms that are divided among partial sums in any way, some of which have none") {
   std::mt19937_64 engine(51);
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     CAPTURE(round);
     DrawnTerms drawn(engine);
     TermProducts& p = drawn.products;
