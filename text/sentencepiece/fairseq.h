@@ -1,5 +1,5 @@
-// How models that were trained with fairseq number the pieces of their SentencePiece model: tokens of their own
-// come first, and the mask behind all pieces.
+// How models that were trained with fairseq number the pieces of their SentencePiece model: tokens of their
+// own come first, and the mask behind all pieces.
 //
 //   XLM-RoBERTa   <s> <pad> </s> <unk>, the pieces from the fourth on, <mask>
 //   CamemBERT     <s>NOTUSED <pad> </s>NOTUSED <unk> <unk>NOTUSED, the pieces from the second on, <mask>
