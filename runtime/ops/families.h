@@ -20,9 +20,11 @@ std::span<const OperatorRow> reduction_operators();      ///< Reduce*, ArgMax
 std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Instance, RMS
 std::span<const OperatorRow> along_axis_operators();     ///< CumSum, LpNormalization, ReverseSequence
 std::span<const OperatorRow> einsum_operators();
-std::span<const OperatorRow> loop_operators();       ///< Loop, Scan
-std::span<const OperatorRow> signal_operators();     ///< DFT, STFT and windows
-std::span<const OperatorRow> random_operators();     ///< RandomNormal, RandomUniform, and those like an input
+std::span<const OperatorRow> loop_operators();  ///< Loop, Scan
+std::span<const OperatorRow>
+selection_operators();                            ///< OneHot, EyeLike, Compress, Hardmax, NonMaxSuppression
+std::span<const OperatorRow> signal_operators();  ///< DFT, STFT and windows
+std::span<const OperatorRow> random_operators();  ///< RandomNormal, RandomUniform, and those like an input
 std::span<const OperatorRow> attention_operators();  ///< Attention, RotaryEmbedding
 std::span<const OperatorRow> recurrent_operators();  ///< LSTM, GRU, RNN
 std::span<const OperatorRow> resize_operators();     ///< to the nearest element
@@ -39,7 +41,7 @@ inline constexpr Family kOperatorFamilies[] = {
     reduction_operators,   normalization_operators, recurrent_operators,   resize_operators,
     quantize_operators,    qonnx_operators,         integer_operators,     integer_convolution_operators,
     phase_operators,       attention_operators,     along_axis_operators,  einsum_operators,
-    loop_operators,        signal_operators,        random_operators,
+    loop_operators,        signal_operators,        random_operators,      selection_operators,
 };
 
 }  // namespace crumb::runtime

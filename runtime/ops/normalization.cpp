@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/exact/by_double.h"
 #include "runtime/exact/products.h"
 #include "runtime/ops/broadcast.h"
 #include "runtime/ops/families.h"
@@ -140,6 +141,35 @@ Kernel row_normalization(const NodeFacts& facts) {
   };
 }
 
+/// By the squares of neighbouring channels, which are added up in their order.
+Kernel local_response_normalization(const NodeFacts& facts) {
+  const std::int64_t size = facts.int_or("size", 0);
+  if (size < 1) facts.fail("expected a size of 1 or more, found " + std::to_string(size));
+  const float beta = facts.float_or("beta", 0.75F), bias = facts.float_or("bias", 1.0F),
+              each = facts.float_or("alpha", 1e-4F) / static_cast<float>(size);
+  return [=](Call& call) {
+    const Array x = call.in(0);
+    if (x.rank() < 2) call.fail("cannot take " + text_of(x));
+    const std::int64_t channels = x.dim(1);
+    const auto plane = product_of(x.shape(), 2, x.shape().size());
+    const auto from = call.floats(0);
+    const auto to = call.make(0, x.type(), x.shape()).writable<float>();
+    call.spend({x.size(), static_cast<std::size_t>(std::min(size, channels))});
+    for (std::int64_t at = 0; at < std::ssize(from); ++at) {
+      const std::int64_t channel = at / plane % channels, first = at - channel * plane;
+      const std::int64_t begin = std::max<std::int64_t>(0, channel - (size - 1) / 2),
+                         end = std::min(channels, channel + size / 2 + 1);
+      float sum = 0;
+      for (std::int64_t c = begin; c < end; ++c) {
+        const float v = from[static_cast<std::size_t>(first + c * plane)];
+        sum += v * v;
+      }
+      const auto i = static_cast<std::size_t>(at);
+      to[i] = from[i] / exact::pow_of(bias + each * sum, beta);
+    }
+  };
+}
+
 }  // namespace
 
 std::span<const OperatorRow> normalization_operators() {
@@ -148,6 +178,7 @@ std::span<const OperatorRow> normalization_operators() {
       {"InstanceNormalization", instance_normalization, Takes::kFloats},
       {"LayerNormalization", row_normalization<false>, Takes::kFloats},
       {"RMSNormalization", row_normalization<true>, Takes::kFloats},
+      {"LRN", local_response_normalization, Takes::kFloats},
   };
   return kRows;
 }

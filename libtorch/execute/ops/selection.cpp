@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
+#include "graph/boxes.h"
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
@@ -71,49 +71,6 @@ Outputs unique(const Call& call) {
           whole(at::tensor(counts, at::kLong).index_select(0, places))};
 }
 
-struct Box {
-  float top, left, bottom, right;
-  float area() const { return (bottom - top) * (right - left); }
-};
-
-Box box_of(const float* at, bool centered) {
-  if (centered) {
-    const float half_width = at[2] / 2, half_height = at[3] / 2;
-    return {at[1] - half_height, at[0] - half_width, at[1] + half_height, at[0] + half_width};
-  }
-  return {std::min(at[0], at[2]), std::min(at[1], at[3]), std::max(at[0], at[2]), std::max(at[1], at[3])};
-}
-
-bool overlap(const Box& a, const Box& b, float threshold) {
-  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  if (!(height > 0) || !(width > 0) || a.area() <= 0 || b.area() <= 0) return false;
-  const float both = height * width, either = a.area() + b.area() - both;
-  return either > 0 && both / either > threshold;
-}
-
-/// The boxes of one class that stay, best scores first.
-Ints kept_boxes(std::span<const Box> boxes, const float* scores, std::int64_t most, float threshold,
-                std::optional<float> least_score) {
-  Ints candidates, kept;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    if (least_score ? scores[i] > *least_score : !std::isnan(scores[i])) {
-      candidates.push_back(static_cast<std::int64_t>(i));
-    }
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](std::int64_t a, std::int64_t b) { return scores[a] > scores[b]; });
-  for (const std::int64_t candidate : candidates) {
-    if (static_cast<std::int64_t>(kept.size()) >= most) break;
-    const auto hides = [&](std::int64_t other) {
-      return overlap(boxes[static_cast<std::size_t>(candidate)], boxes[static_cast<std::size_t>(other)],
-                     threshold);
-    };
-    if (std::none_of(kept.begin(), kept.end(), hides)) kept.push_back(candidate);
-  }
-  return kept;
-}
-
 std::optional<float> scalar_of(const Call& call, std::size_t i) {
   if (!call.has(i) || call.tensor(i).numel() == 0) return std::nullopt;
   return call.tensor(i).reshape({-1})[0].item<float>();
@@ -132,16 +89,16 @@ Outputs non_max_suppression(const Call& call) {
   const Ints most = call.has(2) ? call.ints(2) : Ints{};
   const bool centered = call.int_or("center_point_box", 0) != 0;
   Ints found;
-  std::vector<Box> batch(static_cast<std::size_t>(many));
+  std::vector<graph::Box> batch(static_cast<std::size_t>(many));
   for (std::int64_t b = 0; b < batches && !most.empty() && most[0] > 0; ++b) {
     for (std::int64_t i = 0; i < many; ++i) {
       batch[static_cast<std::size_t>(i)] =
-          box_of(boxes.const_data_ptr<float>() + (b * many + i) * 4, centered);
+          graph::box_of(boxes.const_data_ptr<float>() + (b * many + i) * 4, centered);
     }
     for (std::int64_t c = 0; c < classes; ++c) {
       const float* of_class = scores.const_data_ptr<float>() + (b * classes + c) * many;
       for (const std::int64_t box :
-           kept_boxes(batch, of_class, most[0], scalar_of(call, 3).value_or(0), scalar_of(call, 4))) {
+           graph::kept_boxes(batch, of_class, most[0], scalar_of(call, 3).value_or(0), scalar_of(call, 4))) {
         found.insert(found.end(), {b, c, box});
       }
     }
