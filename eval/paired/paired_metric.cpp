@@ -94,7 +94,8 @@ class Comparison {
     if (drawn.size() * 2 <= options_.resamples) return;
     std::ranges::sort(drawn);
     const auto n = static_cast<double>(count_), all = static_cast<double>(drawn.size());
-    const auto [first, last] = std::ranges::equal_range(drawn, made.difference);
+    const auto first = std::ranges::lower_bound(drawn, made.difference),
+               last = std::ranges::upper_bound(drawn, made.difference);
     const double below = static_cast<double>(first - drawn.begin()) + static_cast<double>(last - first) / 2;
     const double bias = normal_quantile(std::clamp(below / all, 0.5 / all, 1 - 0.5 / all));
     const double reach = std::sqrt(n / (n - 1)) * student_quantile(normal_quantile(1 - kTail), n - 1);

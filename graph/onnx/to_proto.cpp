@@ -31,6 +31,20 @@ void set_type(const Value& value, onnx::ValueInfoProto& proto) {
   }
 }
 
+void set_info(const std::string& name, const Value& value, onnx::ValueInfoProto& info) {
+  info.set_name(name);
+  set_type(value, info);
+}
+
+void add_value(const Graph& graph, const std::string& name, onnx::ValueInfoProto& info) {
+  info.set_name(name);
+  if (const Value* value = graph.find(name)) set_type(*value, info);
+}
+
+bool is_listed(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 void add_graph(const Graph& graph, onnx::GraphProto& proto);
 
 /// Whether the attribute is a graph that is written: the branch of an If, or the body of a Loop or Scan that
@@ -100,28 +114,14 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
 /// A branch or body: nodes, constants and what is known of their values.
 void add_graph(const Graph& graph, onnx::GraphProto& proto) {
   proto.set_name(graph.name.empty() ? "body" : graph.name);
-  for (const std::string& input : graph.inputs) {
-    onnx::ValueInfoProto& info = *proto.add_input();
-    info.set_name(input);
-    if (const Value* value = graph.find(input)) set_type(*value, info);
-  }
+  for (const std::string& input : graph.inputs) add_value(graph, input, *proto.add_input());
+  for (const std::string& output : graph.outputs) add_value(graph, output, *proto.add_output());
   for (const auto& [name, tensor] : graph.initializers) *proto.add_initializer() = to_proto(name, tensor);
-  for (const std::string& output : graph.outputs) {
-    onnx::ValueInfoProto& info = *proto.add_output();
-    info.set_name(output);
-    if (const Value* value = graph.find(output)) set_type(*value, info);
-  }
   for (const Node& node : graph.nodes) add_node(node, {}, proto);
   for (const auto& [name, value] : graph.values) {
-    const auto is_any_of = [&](const std::vector<std::string>& names) {
-      return std::ranges::find(names, name) != names.end();
-    };
-    if (value.type == ElementType::kUnknown || is_any_of(graph.outputs) || is_any_of(graph.inputs) ||
-        graph.initializers.contains(name))
-      continue;
-    onnx::ValueInfoProto& info = *proto.add_value_info();
-    info.set_name(name);
-    set_type(value, info);
+    const bool is_inside = value.type != ElementType::kUnknown && !graph.initializers.contains(name) &&
+                           !is_listed(graph.inputs, name) && !is_listed(graph.outputs, name);
+    if (is_inside) set_info(name, value, *proto.add_value_info());
   }
 }
 
@@ -177,16 +177,6 @@ void add_head(const Graph& graph, onnx::ModelProto& model) {
   if (const auto certificates = certificates_text(graph)) say(kAccumulatorKey, *certificates);
 }
 
-void set_info(const std::string& name, const Value& value, onnx::ValueInfoProto& info) {
-  info.set_name(name);
-  set_type(value, info);
-}
-
-void add_value(const Graph& graph, const std::string& name, onnx::ValueInfoProto& info) {
-  info.set_name(name);
-  if (const Value* value = graph.find(name)) set_type(*value, info);
-}
-
 void add_constants(const Graph& graph, const ToProtoOptions& options, onnx::GraphProto& proto) {
   for (const auto& [name, tensor] : graph.initializers) {
     if (options.states_initializers) set_info(name, value_of(tensor), *proto.add_value_info());
@@ -212,8 +202,7 @@ void add_constants(const Graph& graph, const ToProtoOptions& options, onnx::Grap
 void add_values(const Graph& graph, onnx::GraphProto& proto) {
   const auto is_boundary = [&](const std::string& name) {
     return graph.initializers.contains(name) || graph.quantized.contains(name) ||
-           std::ranges::find(graph.inputs, name) != graph.inputs.end() ||
-           std::ranges::find(graph.outputs, name) != graph.outputs.end();
+           is_listed(graph.inputs, name) || is_listed(graph.outputs, name);
   };
   for (const auto& [name, value] : graph.values) {
     if (value.type != ElementType::kUnknown && !is_boundary(name))

@@ -173,7 +173,7 @@ def wrong_kinds(folder, packed, tmp_path):
     (tmp_path / "zero.crumb").write_bytes(b"")
     pickle = tmp_path / "model.pt"
     pickle.write_bytes(b"\x80\x02}q\x00.")
-    yield ["dequantize", folder, "-o", out], ["folder", ".crumb"]
+    yield ["dequantize", tmp_path / "empty", "-o", out], ["empty"]
     yield ["dequantize", single, "-o", out], ["safetensors", ".crumb"]
     yield ["dequantize", nothing, "-o", out], ["no"]
     yield ["verify", folder], ["folder"]

@@ -23,7 +23,7 @@ enum class FairseqNumbers : std::uint8_t { kXlmRoberta, kCamembert };
 std::optional<FairseqNumbers> fairseq_numbers(const ReadFile& read, const std::string& folder);
 
 /// Numbers the pieces anew, with the new unknown, bos and eos. A Failure where the model does not begin with
-/// <unk>, <s> and </s>, or has a piece named as one of the new tokens.
+/// the tokens `unk`, `s` and `/s` in angle brackets, or has a piece named as one of the new tokens.
 Status number_as_fairseq(SentencePieceModel& model, FairseqNumbers numbers);
 
 }  // namespace crumb::text
