@@ -28,9 +28,9 @@ __m128i second_halves(__m128i a, __m128i b) {
 /// the first and the second half are brought together, until their elements lie as they are written.
 template <class T, std::size_t kRows>
 std::size_t interleave_vectors(const T* from, std::size_t apart, std::size_t count, T* to) {
-  constexpr std::size_t kWidth = sizeof(__m128i) / sizeof(T);
+  constexpr std::size_t kInVector = sizeof(__m128i) / sizeof(T);
   std::size_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) {
+  for (; i + kInVector <= count; i += kInVector) {
     __m128i rows[kRows], halves[kRows];
     for (std::size_t r = 0; r < kRows; ++r)
       rows[r] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + r * apart + i));
@@ -42,7 +42,7 @@ std::size_t interleave_vectors(const T* from, std::size_t apart, std::size_t cou
       std::copy_n(halves, kRows, rows);
     }
     for (std::size_t r = 0; r < kRows; ++r)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * kRows + r * kWidth), rows[r]);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * kRows + r * kInVector), rows[r]);
   }
   return i;
 }
