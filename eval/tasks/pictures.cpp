@@ -17,7 +17,8 @@ std::array<double, kWindow> window_weights() {
   std::array<double, kWindow> weights{};
   double sum = 0;
   for (std::size_t i = 0; i < kWindow; ++i) {
-    const double away = static_cast<double>(i) - static_cast<double>(kWindow / 2);
+    constexpr std::size_t kMiddle = kWindow / 2;
+    const double away = static_cast<double>(i) - static_cast<double>(kMiddle);
     sum += weights[i] = std::exp(-away * away / (2 * kDeviation * kDeviation));
   }
   for (double& weight : weights) weight /= sum;

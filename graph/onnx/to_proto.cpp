@@ -100,8 +100,9 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
   for (const std::string& output : node.outputs) proto.add_output(output);
   for (const auto& [name, attribute] : node.attributes) {
     const auto* opaque = std::get_if<Opaque>(&attribute);
-    if (opaque && options.keep_opaque && !node.is("If")) continue;
-    if (opaque && !is_written(node, *opaque)) {
+    const bool is_kept_out = opaque && (!is_written(node, *opaque) || (options.keep_opaque && is_loop(node)));
+    if (is_kept_out && options.keep_opaque) continue;
+    if (is_kept_out) {
       throw Error(text_of(node) + " cannot be written: attribute " + quote_text(name) + " is " +
                   opaque->what);
     }
