@@ -31,8 +31,8 @@ Packed find_packed(const graph::Graph& graph, const std::string& value) {
   return {.rows = tensor ? tensor->packed_rows() : nullptr};
 }
 
-/// Whether its kernel is that of a recurrent operator, in front of which lowering puts the inputs' products or
-/// not.
+/// Whether its kernel is that of a recurrent operator, in front of which lowering puts the inputs' products
+/// or not.
 bool is_recurrent(const Node& node) {
   Node usual;
   usual.op = node.op;

@@ -8,13 +8,14 @@
 
 #include "graph/operator_traits.h"
 #include "graph/weighted_product.h"
-#include "runtime/integer/byte_products.h"
-#include "runtime/integer/byte_weights.h"
 #include "runtime/lower/domain.h"
 #include "runtime/lower/follow.h"
 #include "runtime/lower/keep_floats.h"
+#include "runtime/lower/made_graph.h"
 #include "runtime/lower/pads.h"
 #include "runtime/lower/phases.h"
+#include "runtime/lower/product_node.h"
+#include "runtime/lower/recurrent_products.h"
 #include "runtime/lower/step_functions.h"
 
 namespace crumb::runtime {
@@ -27,44 +28,24 @@ using graph::Tensor;
 using Ints = std::vector<std::int64_t>;
 using Kind = ChainStep::Kind;
 
-/// A value of the graph that exists as codes.
-struct Coded {
-  std::string codes;  ///< the value's name
-  UniformQuantizer quantizer;
-  ElementType type = ElementType::kUnknown;
-  bool has_floats = false;  ///< the value itself is there as well
-};
-
-template <class T>
-Tensor tensor_of(ElementType type, Ints shape, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {type, std::move(shape), {bytes.begin(), bytes.end()}};
-}
-
 class Lowering {
  public:
   explicit Lowering(Graph graph)
-      : from_(pads_behind_quantizers(std::move(graph))), known_(from_), done_(from_.nodes.size(), false) {
-    for (const auto& [name, known] : from_.values) names_.insert(name);
-    for (const auto& [name, tensor] : from_.initializers) names_.insert(name);
-    for (const auto& [name, tensor] : from_.quantized) names_.insert(name);
-    for (const Node& node : from_.nodes) {
-      names_.insert(node.inputs.begin(), node.inputs.end());
-      names_.insert(node.outputs.begin(), node.outputs.end());
-    }
-  }
+      : from_(pads_behind_quantizers(std::move(graph))),
+        known_(from_),
+        done_(from_.nodes.size(), false),
+        made_graph_(from_) {}
 
   Lowered run() && {
-    made_.graph = from_;
-    made_.graph.nodes.clear();
     for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
       if (!done_[i]) lower_node(i);
     }
     for (const std::string& output : from_.outputs) need_floats(output);
     std::map<std::string, std::string> values;  // by the names of their codes
     for (const auto& [value, coded] : coded_) values[coded.codes] = value;
-    keep_in_floats(made_.graph, values, movers_);
-    drop_unused();
+    keep_in_floats(made_graph_.graph(), values, movers_);
+    made_graph_.drop_unused();
+    made_.graph = std::move(made_graph_.graph());
     return std::move(made_);
   }
 
@@ -99,11 +80,11 @@ class Lowering {
       if (quantizer && gives_the_same(node, *quantizer)) {
         Node same = same_of(node);
         same.inputs[0] = coded_.at(node.inputs[0]).codes;
-        return made_.graph.nodes.push_back(std::move(same));
+        return made_graph_.push(std::move(same));
       }
     }
     for (const std::string& input : node.inputs) need_floats(input);
-    made_.graph.nodes.push_back(node);
+    made_graph_.push(node);
   }
 
   /// Whether the node quantizes values of codes to the very same codes.
@@ -193,13 +174,13 @@ class Lowering {
       shift = phases->by_row(shift);
     }
     const Node& computed = phases ? phases->convolution : node;
-    const Node* const places = phases ? &phases->phases : nullptr;
+    const Node* const behind = phases ? &phases->phases : nullptr;
     Chain chain(factors, all);
     const bool pools_fall = !found.moves.empty() && falls_anywhere(chain);
     if (found.quantizer_node && chain.is_sound() && !pools_fall) {
-      emit_thresholds(computed, places, x, std::move(w), chain, found, least, most);
+      emit_thresholds(computed, behind, x, std::move(w), chain, found, least, most);
     } else if (Chain(factors, steps).is_sound()) {
-      emit_floats(computed, places, x, w, factors, alpha, shift, least, most);
+      emit_floats(computed, behind, x, w, factors, alpha, shift, least, most);
     } else {
       return "its scales or what it adds are too large or too small";
     }
@@ -219,10 +200,11 @@ class Lowering {
     if (!multiply_inputs(node, shape, made)) return false;
     const auto state = from_.quantized.find(node.inputs[2]);
     if (state != from_.quantized.end()) {
-      if (auto matrix = as_matrix(state->second, {0, 1})) made.inputs[2] = add(node.inputs[2], *matrix);
+      if (auto matrix = as_matrix(state->second, {0, 1}))
+        made.inputs[2] = made_graph_.add(node.inputs[2], *matrix);
     }
     for (std::size_t i = 3; i < made.inputs.size(); ++i) need_floats(made.inputs[i]);
-    made_.graph.nodes.push_back(std::move(made));
+    made_graph_.push(std::move(made));
     return true;
   }
 
@@ -241,7 +223,7 @@ class Lowering {
       for (const double scale : all.scales) factors.push_back(scale * x->second.quantizer.scale);
       if (Chain(factors, {}).is_sound()) {
         for (std::size_t d = 0; d < directions; ++d) {
-          made.inputs[d] = fresh(node.name + ".products");
+          made.inputs[d] = made_graph_.fresh(node.name + ".products");
           emit_floats(product_in_front(node, d, made.inputs[d]), nullptr, x->second,
                       of_direction(all, d, directions, terms), factors, 1, {}, least, most);
         }
@@ -253,50 +235,12 @@ class Lowering {
     const auto matrix = packed == from_.quantized.end() ? std::nullopt : as_matrix(packed->second, {1, 0});
     if (!matrix) return false;
     need_floats(node.inputs[0]);
-    made.inputs[0] = fresh(node.name + ".products");
+    made.inputs[0] = made_graph_.fresh(node.name + ".products");
     Node product = product_in_front(node, 0, made.inputs[0]);
-    product.inputs = {node.inputs[0], add(node.inputs[1], *matrix)};
-    know(made.inputs[0], ElementType::kFloat, {});
-    made_.graph.nodes.push_back(std::move(product));
+    product.inputs = {node.inputs[0], made_graph_.add(node.inputs[1], *matrix)};
+    made_graph_.know(made.inputs[0], ElementType::kFloat, {});
+    made_graph_.push(std::move(product));
     return true;
-  }
-
-  static Node product_in_front(const Node& node, std::size_t direction, const std::string& output) {
-    return {.name = node.name + (direction == 0 ? ".inputs" : ".inputs_back"),
-            .op = "MatMul",
-            .domain = {},
-            .version = 13,
-            .inputs = {},
-            .outputs = {output},
-            .attributes = {},
-            .metadata = node.metadata};
-  }
-
-  /// Rows of one direction, of a weight [rows, directions, terms].
-  static IntegerWeight of_direction(const IntegerWeight& all, std::size_t direction, std::size_t directions,
-                                    std::size_t terms) {
-    IntegerWeight own{
-        .shape = {all.shape[0], static_cast<std::int64_t>(terms)}, .integers = {}, .scales = all.scales};
-    for (std::size_t row = 0; row < all.outputs(); ++row) {
-      const auto first =
-          all.integers.begin() + static_cast<std::ptrdiff_t>((row * directions + direction) * terms);
-      own.integers.insert(own.integers.end(), first, first + static_cast<std::ptrdiff_t>(terms));
-    }
-    return own;
-  }
-
-  /// The codes [1, rows, terms] of one direction, whose rows are stored one behind the other, as a matrix
-  /// with these axes.
-  static std::optional<graph::QuantizedConstant> as_matrix(const graph::QuantizedConstant& constant,
-                                                           std::vector<std::int64_t> axes) {
-    const Ints shape = constant.shape();
-    if (shape.size() != 3 || shape[0] != 1 || constant.tensor->encoding.stack_axes != 0 ||
-        constant.axes != graph::tensor_axes(3, 1))
-      return std::nullopt;
-    QuantizedTensor matrix = *constant.tensor;
-    matrix.shape = {static_cast<std::uint64_t>(shape[1]), static_cast<std::uint64_t>(shape[2])};
-    return graph::QuantizedConstant{.tensor = std::make_shared<const QuantizedTensor>(std::move(matrix)),
-                                    .axes = std::move(axes)};
   }
 
   /// A product of two matrices of codes, which its sums leave as floats. False where it is none.
@@ -322,9 +266,9 @@ class Lowering {
                              {"other_zero", std::int64_t{b.zero}},
                              {"registers", "int32: codes times codes, sums of bytes"}},
               .metadata = node.metadata};
-    made.inputs.push_back(add(node.name + ".factor",
-                              tensor_of(ElementType::kDouble, {1}, std::vector<double>{a.scale * b.scale})));
-    made_.graph.nodes.push_back(std::move(made));
+    made.inputs.push_back(made_graph_.add(
+        node.name + ".factor", tensor_of(ElementType::kDouble, {1}, std::vector<double>{a.scale * b.scale})));
+    made_graph_.push(std::move(made));
     made_.integers.push_back(node.name);
     return true;
   }
@@ -336,99 +280,58 @@ class Lowering {
     return false;
   }
 
-  /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`:
-  /// its sums.
-  Node product_node(const Node& node, const Coded& x, const IntegerWeight& w,
-                    const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
-    const bool convolves = graph::is_convolution(node);
-    Node made{.name = node.name,
-              .op = convolves ? "Conv" : "MatMul",
-              .domain = std::string(kRuntimeDomain),
-              .inputs = {x.codes},
-              .metadata = node.metadata};
-    if (convolves) made.attributes = node.attributes;
-    const UniformQuantizer& quantizer = x.quantizer;
-    made.attributes["zero"] = std::int64_t{quantizer.zero};
-    made.attributes["least"] = std::int64_t{quantizer.low};
-    made.attributes["most"] = std::int64_t{quantizer.high};
-    const std::size_t groups = integer::groups_of(w.terms());
-    const auto bytes = convolves ? integer::bytes_of(quantizer.low, quantizer.high, quantizer.zero)
-                                 : std::optional(integer::bytes_of(quantizer.low, quantizer.high));
-    const auto rows = integer::byte_rows(w.integers, w.outputs());
-    const std::int64_t down = least.empty() ? 0 : std::ranges::min(least),
-                       up = most.empty() ? 0 : std::ranges::max(most);
-    made.attributes["registers"] =
-        bytes && rows
-            ? integer::registers_of(integer::way_of(*rows, groups, bytes->most), groups, down, up)
-            : "int32: a weight or a code takes more than a byte, sums" + integer::range_of(down, up);
-    Tensor weights;
-    if (!bytes || !rows) {
-      Ints shape = w.shape;
-      if (!convolves) shape = {shape[0], static_cast<std::int64_t>(w.terms())};
-      weights = tensor_of(ElementType::kInt16, std::move(shape), w.integers);
-    } else if (convolves) {
-      made.attributes["weight_shape"] = w.shape;
-      weights = tensor_of(ElementType::kInt8,
-                          {w.shape[0], static_cast<std::int64_t>(groups * integer::kGroup)}, *rows);
-    } else {
-      made.attributes["outputs"] = w.shape[0];
-      made.attributes["terms"] = static_cast<std::int64_t>(w.terms());
-      const auto vectors = integer::vectors_of_rows(*rows, groups);
-      weights = tensor_of(ElementType::kInt8, {std::ssize(vectors)}, vectors);
-    }
-    made.inputs.push_back(add(node.name + ".weights", std::move(weights)));
-    return made;
-  }
-
-  /// `places`: what brings the product's phases into their places, or null.
-  void emit_floats(const Node& node, const Node* places, const Coded& x, const IntegerWeight& w,
+  /// `behind`: the Phases of the product, or null.
+  void emit_floats(const Node& node, const Node* behind, const Coded& x, const IntegerWeight& w,
                    std::vector<double> factors, double alpha, std::vector<double> shift,
                    const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
-    Node made = product_node(node, x, w, least, most);
+    Node made = product_node(made_graph_, node, x, w, least, most);
     for (double& factor : factors) factor *= alpha;
     shift.resize(std::max<std::size_t>(shift.size(), 1), 0.0);
     if (shift.size() == 1) shift.resize(w.outputs(), shift[0]);
     const auto channels = static_cast<std::int64_t>(w.outputs());
-    made.inputs.push_back(add(node.name + ".factors", tensor_of(ElementType::kDouble, {channels}, factors)));
-    made.inputs.push_back(add(node.name + ".shifts", tensor_of(ElementType::kDouble, {channels}, shift)));
-    emit_product(std::move(made), places, node.outputs[0], ElementType::kFloat);
+    made.inputs.push_back(
+        made_graph_.add(node.name + ".factors", tensor_of(ElementType::kDouble, {channels}, factors)));
+    made.inputs.push_back(
+        made_graph_.add(node.name + ".shifts", tensor_of(ElementType::kDouble, {channels}, shift)));
+    emit_product(std::move(made), behind, node.outputs[0], ElementType::kFloat);
   }
 
-  /// Adds a product that makes `output`, and what brings it into its places.
-  void emit_product(Node product, const Node* places, const std::string& output, ElementType type) {
-    product.outputs = {places ? fresh(output + ".phases") : output};
-    if (places) {
-      Node placed = *places;
+  /// Adds a product that makes `output`, and its Phases.
+  void emit_product(Node product, const Node* behind, const std::string& output, ElementType type) {
+    product.outputs = {behind ? made_graph_.fresh(output + ".phases") : output};
+    if (behind) {
+      Node placed = *behind;
       placed.inputs = product.outputs;
       placed.outputs = {output};
-      know(product.outputs[0], type, {});
-      made_.graph.nodes.push_back(std::move(product));
+      made_graph_.know(product.outputs[0], type, {});
+      made_graph_.push(std::move(product));
       product = std::move(placed);
     }
-    made_.graph.nodes.push_back(std::move(product));
+    made_graph_.push(std::move(product));
   }
 
-  void emit_thresholds(const Node& node, const Node* places, const Coded& x, IntegerWeight w,
+  void emit_thresholds(const Node& node, const Node* behind, const Coded& x, IntegerWeight w,
                        const Chain& chain, const FollowedChain& found, std::vector<std::int32_t>& least,
                        std::vector<std::int32_t>& most) {
     const StepFunctions functions = step_functions(chain, found.quantizer, w, least, most);
-    Node made = product_node(node, x, w, least, most);
+    Node made = product_node(made_graph_, node, x, w, least, most);
     const auto channels = static_cast<std::int64_t>(w.outputs());
     made.inputs.insert(made.inputs.end(), {"", "", "", ""});
     if (!functions.all_lines) {
-      made.inputs[4] = add(node.name + ".thresholds",
-                           tensor_of(ElementType::kInt32, {channels, std::int64_t{found.quantizer.steps()}},
-                                     functions.thresholds));
+      made.inputs[4] =
+          made_graph_.add(node.name + ".thresholds",
+                          tensor_of(ElementType::kInt32, {channels, std::int64_t{found.quantizer.steps()}},
+                                    functions.thresholds));
     }
     if (functions.pieces > 0) {
       const auto pieces = static_cast<std::int64_t>(functions.pieces);
-      made.inputs[5] =
-          add(node.name + ".lines", tensor_of(ElementType::kDouble, {pieces, 5, channels}, functions.lines));
+      made.inputs[5] = made_graph_.add(
+          node.name + ".lines", tensor_of(ElementType::kDouble, {pieces, 5, channels}, functions.lines));
     }
     made.attributes["low"] = std::int64_t{found.quantizer.low};
     made.attributes["bipolar"] = std::int64_t{found.quantizer.bipolar};
     made.attributes["type"] = std::int64_t{graph::onnx_number(type_of(found.quantizer))};
-    emit_with_moves(std::move(made), places, found);
+    emit_with_moves(std::move(made), behind, found);
     for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
     for (const std::size_t move : found.moves) done_[move] = true;
     done_[*found.quantizer_node] = true;
@@ -437,27 +340,27 @@ class Lowering {
   }
 
   /// Adds a product that makes codes, and behind it the moves of its chain.
-  void emit_with_moves(Node product, const Node* places, const FollowedChain& found) {
+  void emit_with_moves(Node product, const Node* behind, const FollowedChain& found) {
     const Node& quantizer = from_.nodes[*found.quantizer_node];
     const bool is_linear = quantizer.is("QuantizeLinear");
     const ElementType type = type_of(found.quantizer);
     // QuantizeLinear's output are codes; behind Quant the codes get a name.
     const std::string& value =
         found.clip_node ? from_.nodes[*found.clip_node].outputs[0] : quantizer.outputs[0];
-    const std::string codes = is_linear ? value : fresh(value + ".codes");
-    std::string now = found.moves.empty() ? codes : fresh(value + ".sums");
-    know(now, type, {});
-    emit_product(std::move(product), places, now, type);
+    const std::string codes = is_linear ? value : made_graph_.fresh(value + ".codes");
+    std::string now = found.moves.empty() ? codes : made_graph_.fresh(value + ".sums");
+    made_graph_.know(now, type, {});
+    emit_product(std::move(product), behind, now, type);
     for (const std::size_t move : found.moves) {
       Node moved = from_.nodes[move];
       moved.inputs[0] = now;
-      now = move == found.moves.back() ? codes : fresh(moved.outputs[0] + ".codes");
+      now = move == found.moves.back() ? codes : made_graph_.fresh(moved.outputs[0] + ".codes");
       moved.outputs = {now};
-      know(now, type, {});
-      made_.graph.nodes.push_back(std::move(moved));
+      made_graph_.know(now, type, {});
+      made_graph_.push(std::move(moved));
     }
     if (is_linear) return;
-    know(codes, type, value);
+    made_graph_.know(codes, type, value);
     coded_[value] = {.codes = codes, .quantizer = found.quantizer, .type = type};
   }
 
@@ -467,19 +370,19 @@ class Lowering {
     const std::string& value = node.outputs[0];
     need_floats(node.inputs[0]);
     const ElementType type = type_of(quantizer);
-    const std::string codes = fresh(value + ".codes");
-    know(codes, type, value);
-    made_.graph.nodes.push_back({.name = node.name.empty() ? value : node.name,
-                                 .op = "Codes",
-                                 .domain = std::string(kRuntimeDomain),
-                                 .inputs = {node.inputs[0]},
-                                 .outputs = {codes},
-                                 .attributes = {{"scale", static_cast<float>(quantizer.scale)},
-                                                {"zero", std::int64_t{quantizer.zero}},
-                                                {"low", std::int64_t{quantizer.low}},
-                                                {"high", std::int64_t{quantizer.high}},
-                                                {"bipolar", std::int64_t{quantizer.bipolar}},
-                                                {"type", std::int64_t{graph::onnx_number(type)}}}});
+    const std::string codes = made_graph_.fresh(value + ".codes");
+    made_graph_.know(codes, type, value);
+    made_graph_.push({.name = node.name.empty() ? value : node.name,
+                      .op = "Codes",
+                      .domain = std::string(kRuntimeDomain),
+                      .inputs = {node.inputs[0]},
+                      .outputs = {codes},
+                      .attributes = {{"scale", static_cast<float>(quantizer.scale)},
+                                     {"zero", std::int64_t{quantizer.zero}},
+                                     {"low", std::int64_t{quantizer.low}},
+                                     {"high", std::int64_t{quantizer.high}},
+                                     {"bipolar", std::int64_t{quantizer.bipolar}},
+                                     {"type", std::int64_t{graph::onnx_number(type)}}}});
     coded_[value] = {.codes = codes, .quantizer = quantizer, .type = type};
   }
 
@@ -545,10 +448,10 @@ class Lowering {
         need_floats(moved.inputs[i]);
       }
     }
-    const std::string codes = fresh(value + ".codes");
+    const std::string codes = made_graph_.fresh(value + ".codes");
     moved.outputs = {codes};
-    know(codes, result.type, value);
-    made_.graph.nodes.push_back(std::move(moved));
+    made_graph_.know(codes, result.type, value);
+    made_graph_.push(std::move(moved));
     movers_[codes] = node;
     coded_[value] = {.codes = codes, .quantizer = result.quantizer, .type = result.type};
   }
@@ -558,66 +461,23 @@ class Lowering {
     const auto found = coded_.find(value);
     if (found == coded_.end() || found->second.has_floats) return;
     found->second.has_floats = true;
-    made_.graph.nodes.push_back({.name = value + ".floats",
-                                 .op = "Values",
-                                 .domain = std::string(kRuntimeDomain),
-                                 .inputs = {found->second.codes},
-                                 .outputs = {value},
-                                 .attributes = {{"scale", static_cast<float>(found->second.quantizer.scale)},
-                                                {"zero", std::int64_t{found->second.quantizer.zero}}}});
-  }
-
-  /// What is known of codes: their type, and the shape of the value that they stand for.
-  void know(const std::string& codes, ElementType type, const std::string& like) {
-    graph::Value& value = made_.graph.values[codes];
-    value.type = type;
-    if (const graph::Value* known = from_.find(like)) value.shape = known->shape;
-  }
-
-  /// A name that no value has: `wish`, or `wish_1`, `wish_2`, ...
-  std::string fresh(const std::string& requested) {
-    std::string name = requested;
-    for (int i = 1; !names_.insert(name).second; ++i) name = requested + "_" + std::to_string(i);
-    return name;
-  }
-
-  std::string add(const std::string& requested, Tensor tensor) {
-    const std::string name = fresh(requested);
-    made_.graph.initializers.emplace(name, std::move(tensor));
-    return name;
-  }
-
-  std::string add(const std::string& requested, graph::QuantizedConstant constant) {
-    const std::string name = fresh(requested);
-    know(name, ElementType::kFloat, {});
-    made_.graph.quantized.emplace(name, std::move(constant));
-    return name;
-  }
-
-  void drop_unused() {
-    std::set<std::string, std::less<>> used(from_.outputs.begin(), from_.outputs.end());
-    std::vector<Node> kept;
-    for (auto node = made_.graph.nodes.rbegin(); node != made_.graph.nodes.rend(); ++node) {
-      const bool is_used = std::ranges::any_of(
-          node->outputs, [&](const std::string& value) { return !value.empty() && used.contains(value); });
-      if (!is_used) continue;
-      used.insert(node->inputs.begin(), node->inputs.end());
-      kept.push_back(std::move(*node));
-    }
-    std::ranges::reverse(kept);
-    made_.graph.nodes = std::move(kept);
-    std::erase_if(made_.graph.initializers, [&](const auto& entry) { return !used.contains(entry.first); });
-    std::erase_if(made_.graph.quantized, [&](const auto& entry) { return !used.contains(entry.first); });
+    made_graph_.push({.name = value + ".floats",
+                      .op = "Values",
+                      .domain = std::string(kRuntimeDomain),
+                      .inputs = {found->second.codes},
+                      .outputs = {value},
+                      .attributes = {{"scale", static_cast<float>(found->second.quantizer.scale)},
+                                     {"zero", std::int64_t{found->second.quantizer.zero}}}});
   }
 
   const Graph from_;
   const Known known_;
   std::vector<bool> done_;
-  Lowered made_;
+  Lowered made_;  ///< without its graph
+  MadeGraph made_graph_;
   std::map<std::string, Coded> coded_;
   std::map<std::string, Node> movers_;  ///< by the codes that they make: nodes as they move floats
   std::map<std::string, std::pair<std::string, KnownPad>> padded_;  ///< outputs of Pads of codes: the input
-  std::set<std::string, std::less<>> names_;                        ///< of values
 };
 
 }  // namespace

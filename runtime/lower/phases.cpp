@@ -5,6 +5,7 @@
 #include "base/checked_size.h"
 #include "graph/window.h"
 #include "runtime/lower/domain.h"
+#include "runtime/phase_taps.h"
 
 namespace crumb::runtime {
 namespace {
@@ -20,33 +21,15 @@ std::int64_t count_of(const Ints& sizes) {
   return size ? static_cast<std::int64_t>(*size) : -1;
 }
 
-bool next_tap(Ints& index, const Ints& sizes) {
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    if (++index[i] < sizes[i]) return true;
-    index[i] = 0;
-  }
-  return false;
-}
-
 /// Weights of a row: of each input channel of its group and each tap that the convolution has.
 struct Taps {
   Ints kernel, strides, dilations, reach;
 
   /// By tap of the convolution, the tap of the transposed one that the phase meets there; -1: none.
   Ints of_phase(const Ints& residues) const {
-    Ints taps(static_cast<std::size_t>(count_of(reach)), -1), k(kernel.size(), 0);
-    std::int64_t tap = 0;
-    do {
-      std::int64_t at = 0;
-      bool meets = true;
-      for (std::size_t i = 0; i < kernel.size() && meets; ++i) {
-        const std::int64_t back = k[i] * dilations[i] - residues[i];
-        meets = back % strides[i] == 0;
-        at = at * reach[i] + reach[i] - 1 - back / strides[i];
-      }
-      if (meets) taps[static_cast<std::size_t>(at)] = tap;
-      ++tap;
-    } while (next_tap(k, kernel));
+    Ints taps(static_cast<std::size_t>(count_of(reach)), -1);
+    for (const PhaseTap& met : phase_taps(kernel, strides, dilations, reach, residues))
+      taps[met.of_all] = static_cast<std::int64_t>(met.tap);
     return taps;
   }
 };
@@ -137,7 +120,7 @@ Result<PhaseConvolution> phase_convolution(const graph::Node& node, const Intege
                                                    : weight.integers[from + static_cast<std::size_t>(tap)]);
         }
       }
-    } while (next_tap(residues, taps.strides));
+    } while (next_index(residues, taps.strides));
   }
   return made;
 }

@@ -5,6 +5,7 @@
 #include "runtime/exact/products.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
+#include "runtime/ops/one_integer.h"
 
 namespace crumb::runtime {
 namespace {
@@ -41,9 +42,7 @@ Kernel cum_sum(const NodeFacts& facts) {
   const bool exclusive = facts.int_or("exclusive", 0) != 0, reverse = facts.int_or("reverse", 0) != 0;
   return [=](Call& call) {
     const Array x = call.in(0);
-    const Ints axis = call.ints(1);
-    if (axis.size() != 1) call.fail("expected one axis, found " + text_of(call.in(1)));
-    const Lines lines = lines_of(x, call.usual_axis(axis[0], x.rank()));
+    const Lines lines = lines_of(x, call.usual_axis(one_integer(call, 1, "axis"), x.rank()));
     Array& made = call.make(0, x.type(), x.shape());
     with_carrier(x.carrier(), [&]<class T>() {
       if constexpr (std::is_same_v<T, bool>) {

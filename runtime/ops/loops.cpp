@@ -8,6 +8,7 @@
 
 #include "graph/loop_parts.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/one_integer.h"
 #include "runtime/plan.h"
 
 namespace crumb::runtime {
@@ -135,9 +136,7 @@ class LoopKernel {
 
   static std::int64_t most_trips(const Call& call) {
     if (!call.has(0)) return std::numeric_limits<std::int64_t>::max();
-    const Ints most = call.ints(0);
-    if (most.size() != 1) call.fail("expected one number of trips, found " + text_of(call.in(0)));
-    return most[0];
+    return one_integer(call, 0, "number of trips");
   }
 
   std::size_t axis_of(const Call& call, std::size_t sequence) const {

@@ -12,20 +12,15 @@
 namespace crumb::runtime {
 namespace {
 
-std::int64_t number_of(const Call& call, std::size_t i, const char* what) {
-  const Array whole = cast(call.in(i), ElementType::kInt64);
-  if (whole.size() != 1) call.fail("expected one " + std::string(what) + ", found " + text_of(call.in(i)));
-  return whole.values<std::int64_t>()[0];
-}
-
 /// Indices outside of [-depth, depth) choose nothing.
 Kernel one_hot(const NodeFacts& facts) {
   const std::int64_t requested = facts.int_or("axis", -1);
   const bool counts_from_end = facts.version() >= 11;
   return [=](Call& call) {
     const Array indices = cast(call.in(0), ElementType::kInt64);
-    const std::int64_t depth = number_of(call, 1, "depth");
-    const Array values = call.in(2);
+    const Array given = cast(call.in(1), ElementType::kInt64), values = call.in(2);  // it may be a float
+    if (given.size() != 1) call.fail("expected one depth, found " + text_of(call.in(1)));
+    const std::int64_t depth = given.values<std::int64_t>()[0];
     if (values.size() != 2 || depth < 0)
       call.fail("expected a depth of 0 or more and two values, found " + std::to_string(depth) + " and " +
                 text_of(values));

@@ -7,6 +7,7 @@
 #include "runtime/exact/by_double.h"
 #include "runtime/exact/fourier.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/one_integer.h"
 
 namespace crumb::runtime {
 namespace {
@@ -36,13 +37,6 @@ void put(Array& to, std::size_t i, double number) {
     to.writable<double>()[i] = number;
   else
     to.writable<float>()[i] = static_cast<float>(number);
-}
-
-std::int64_t whole_number(const Call& call, std::size_t i, const char* what) {
-  const Ints values = call.ints(i);
-  if (values.size() != 1)
-    call.fail("expected one " + std::string(what) + ", found " + std::to_string(values.size()));
-  return values[0];
 }
 
 void expect_floats(const Call& call, std::size_t i) {
@@ -112,13 +106,13 @@ Kernel dft(const NodeFacts& facts) {
   return [=](Call& call) {
     const Array x = call.in(0);
     const Signal signal(x, parts_of(call, x));
-    const std::int64_t asked = has_axis_input && call.has(2) ? whole_number(call, 2, "axis") : attribute;
+    const std::int64_t asked = has_axis_input && call.has(2) ? one_integer(call, 2, "axis") : attribute;
     const auto axis = static_cast<std::size_t>(call.usual_axis(asked, x.rank()));
     if (axis + 1 == x.shape().size())
       call.fail("cannot transform along the axis of real and imaginary parts");
     const std::int64_t there = x.shape()[axis];
     std::int64_t wanted = is_inverse && is_half ? 2 * (there - 1) : there;
-    if (call.has(1)) wanted = whole_number(call, 1, "dft_length");
+    if (call.has(1)) wanted = one_integer(call, 1, "dft_length");
     const Transforms transforms(length_of(call, wanted), is_inverse, is_half);
     Ints shape = x.shape();
     shape[axis] = static_cast<std::int64_t>(transforms.made());
@@ -156,9 +150,9 @@ Kernel stft(const NodeFacts& facts) {
     if (x.rank() != 2 && x.rank() != 3) call.fail("input 0: expected rank 2 or 3, found " + text_of(x));
     if (x.rank() == 2) expect_floats(call, 0);
     const Signal signal(x, x.rank() == 2 ? 1 : parts_of(call, x));
-    const std::int64_t step = whole_number(call, 1, "frame_step"), samples = x.dim(1);
+    const std::int64_t step = one_integer(call, 1, "frame_step"), samples = x.dim(1);
     std::int64_t asked = call.has(2) ? static_cast<std::int64_t>(call.in(2).size()) : samples;
-    if (call.has(3)) asked = whole_number(call, 3, "frame_length");
+    if (call.has(3)) asked = one_integer(call, 3, "frame_length");
     if (step < 1 || asked < 1 || asked > samples)
       call.fail("cannot cut frames of " + std::to_string(asked) + " every " + std::to_string(step) +
                 " from " + text_of(x));
@@ -205,7 +199,7 @@ Kernel window(const NodeFacts& facts) {
     facts.fail("output_datatype is no float's");
   const bool is_periodic = facts.int_or("periodic", 1) != 0;
   return [type = *type, is_periodic](Call& call) {
-    const std::int64_t size = whole_number(call, 0, "size");
+    const std::int64_t size = one_integer(call, 0, "size");
     if (size < 0) call.fail("expected a size of 0 or more, found " + std::to_string(size));
     Array& made = call.make(0, type, {size});
     const auto count = static_cast<std::uint64_t>(size), period = is_periodic ? count : count - 1;

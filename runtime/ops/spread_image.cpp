@@ -4,6 +4,7 @@
 
 #include "runtime/exact/term_products.h"
 #include "runtime/ops/movement.h"
+#include "runtime/phase_taps.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -14,15 +15,6 @@ namespace {
 
 /// Floats of a cache line. Channels are an odd number of them apart, or they would displace each other.
 constexpr std::size_t kLine = 16;
-
-/// Steps to the next index below `sizes`, row by row; false behind the last one.
-bool next_index(Ints& index, const Ints& sizes) {
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    if (++index[i] < sizes[i]) return true;
-    index[i] = 0;
-  }
-  return false;
-}
 
 /// Copies every second element, `count` of them.
 void copy_every_second(const float* from, std::size_t count, float* to) {

@@ -7,6 +7,7 @@
 #include "runtime/ops/interleave.h"
 #include "runtime/ops/movement.h"
 #include "runtime/ops/spread_image.h"
+#include "runtime/phase_taps.h"
 #include "runtime/scratch.h"
 
 namespace crumb::runtime {
@@ -19,13 +20,12 @@ constexpr double kMostSpare = 4;           // terms of all phases together, for 
 constexpr std::size_t kResultVector = 16;  // positions of a vector
 constexpr std::size_t kTileWindows = 64;   // of the largest tile; twice as many where there are few outputs
 constexpr std::size_t kHeldResults = 24;   // of which results are held at a time
-constexpr std::size_t kResultRoom = std::size_t{1} << 15;  // floats of results that are held
-constexpr std::size_t kLeastWindows = 256;                 // for which weights are read
-constexpr std::size_t kTermsOfPhases = std::size_t{1}
-                                       << 14;  // floats of an image that all phases take in turn
-constexpr std::size_t kLaidOutTerms = std::size_t{1} << 13;  // floats of terms that are laid out
-constexpr std::size_t kPhaseImage = std::size_t{1} << 17;    // floats of an image that are welcome
-constexpr double kMostPhaseImage = 1 << 22;                  // and that are accepted
+constexpr std::size_t kResultRoom = std::size_t{1} << 15;     // floats of results that are held
+constexpr std::size_t kLeastWindows = 256;                    // for which weights are read
+constexpr std::size_t kTermsOfPhases = std::size_t{1} << 14;  // floats of an image for all phases, in turn
+constexpr std::size_t kLaidOutTerms = std::size_t{1} << 13;   // floats of terms that are laid out
+constexpr std::size_t kPhaseImage = std::size_t{1} << 17;     // floats of an image that are welcome
+constexpr double kMostPhaseImage = 1 << 22;                   // and that are accepted
 constexpr std::size_t kManyPhaseOutputs = 128;  // of all phases, beside which laying terms out takes little
 
 std::size_t divided_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
@@ -34,15 +34,6 @@ std::int64_t divided_down(std::int64_t a, std::int64_t b) { return a / b - (a % 
 
 std::size_t elements_of(const Ints& sizes) {
   return static_cast<std::size_t>(product_of(sizes, 0, sizes.size()));
-}
-
-/// Steps to the next index below `sizes`, row by row; false behind the last one.
-bool step_index(Ints& index, const Ints& sizes) {
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    if (++index[i] < sizes[i]) return true;
-    index[i] = 0;
-  }
-  return false;
 }
 
 }  // namespace
@@ -61,10 +52,10 @@ void transposed_ref(const TransposedLayer& layer, const TransposedSizes& sizes,
   };
   std::vector<Met> met;
   Ints out(axes, 0);
-  for (std::size_t at = 0; at < positions; ++at, step_index(out, sizes.output)) {
+  for (std::size_t at = 0; at < positions; ++at, next_index(out, sizes.output)) {
     met.clear();
     Ints k(axes, 0);
-    for (std::size_t tap = 0; tap < taps; ++tap, step_index(k, layer.kernel)) {
+    for (std::size_t tap = 0; tap < taps; ++tap, next_index(k, layer.kernel)) {
       std::int64_t element = 0;
       bool meets = true;
       for (std::size_t i = 0; i < axes && meets; ++i) {
@@ -112,32 +103,18 @@ Transposed::Transposed(const TransposedLayer& layer, const float* w) : layer_(la
   weights_.reserve(layer.groups * layer.inputs * layer.outputs * taps);
   Ints residues(axes, 0);
   do add_phase(residues, w);
-  while (step_index(residues, layer.strides));
+  while (next_index(residues, layer.strides));
 }
 
 void Transposed::add_phase(const Ints& residues, const float* w) {
-  struct Tap {
-    std::size_t tap, of_all;  ///< of the kernel, of the taps of all phases
-  };
-  const std::size_t axes = residues.size(), taps = layer_.taps();
-  std::vector<Tap> met;
-  Ints k(axes, 0);
-  for (std::size_t tap = 0; tap < taps; ++tap, step_index(k, layer_.kernel)) {
-    std::int64_t of_all = 0;
-    bool meets = true;
-    for (std::size_t i = 0; i < axes && meets; ++i) {
-      const std::int64_t back = k[i] * layer_.dilations[i] - residues[i];
-      meets = back % layer_.strides[i] == 0;
-      // A tap that is further back meets an element that comes earlier.
-      of_all = of_all * reach_[i] + reach_[i] - 1 - back / layer_.strides[i];
-    }
-    if (meets) met.push_back({tap, static_cast<std::size_t>(of_all)});
-  }
+  const std::size_t taps = layer_.taps();
+  const std::vector<PhaseTap> met =
+      phase_taps(layer_.kernel, layer_.strides, layer_.dilations, reach_, residues);
   const std::size_t all = elements_of(reach_);
   std::size_t counts[kPartialSums] = {};
   std::vector<std::size_t> by_partial[kPartialSums], own[kPartialSums];
   for (std::size_t c = 0; c < layer_.inputs; ++c) {
-    for (const Tap& t : met) {
+    for (const PhaseTap& t : met) {
       const std::size_t partial = (c * taps + t.tap) % kPartialSums;
       ++counts[partial];
       by_partial[partial].push_back(c * all + t.of_all);
@@ -236,8 +213,8 @@ struct Transposed::Run {
           row = is_output ? row * sizes.output[i] + out : -1;
         }
         rows.push_back(row);
-      } while (step_index(window, outer));
-    } while (step_index(phase, phases));
+      } while (next_index(window, outer));
+    } while (next_index(phase, phases));
   }
 
   /// How many windows are computed at a time, so that caches keep what they take and make.
@@ -440,7 +417,7 @@ struct Transposed::Run {
         multiply(x + start, !piece.image.is_image(), stop - start, some, sample, group, begin, end);
       }
       outer += lines;
-    } while (step_index(plane, planes));
+    } while (next_index(plane, planes));
   }
 
   /// Outer windows from one index of axis 0 to the next.

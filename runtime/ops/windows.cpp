@@ -8,8 +8,8 @@ namespace crumb::runtime {
 namespace {
 
 /// Part of an output row along the last axis, for one tap of the kernel. It has `count` elements; `inside` of
-/// them are in the input, from `offset` on, `step` apart. They go to the elements from `before` on; the others
-/// are zeros.
+/// them are in the input, from `offset` on, `step` apart. They go to the elements from `before` on; the
+/// others are zeros.
 struct Run {
   std::size_t count = 0, before = 0, inside = 0;
   std::size_t offset = 0, step = 1;
