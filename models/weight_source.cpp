@@ -76,6 +76,8 @@ class OpenedWeights final : public WeightSource {
     return "";
   }
 
+  const Checkpoint* checkpoint() const override { return source_.checkpoint(); }
+
   std::string describe() const override { return description_.empty() ? "it" : description_; }
 
  private:

@@ -44,6 +44,9 @@ class WeightSource {
   /// 'mamba', which Crumb does not know". Empty otherwise.
   virtual std::string why_unconfigured() const { return ""; }
 
+  /// The checkpoint that is open, which lives as long as this; null for a packed file.
+  virtual const Checkpoint* checkpoint() const { return nullptr; }
+
   /// What this is, for messages: "folder 'all-MiniLM-L6-v2'", "file 'minilm.crumb'".
   virtual std::string describe() const = 0;
 };

@@ -13,6 +13,7 @@
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 #include "base/json/json_file.h"
+#include "text/configured_frame.h"
 #include "text/declared_tokens.h"
 #include "text/pipeline/decoders.h"
 #include "text/pipeline/steps.h"
@@ -186,39 +187,6 @@ Decoder decoder_of_sentencepiece(const SentencePieceModel& model) {
   return read_decoder({decoder, "decoder"});
 }
 
-/// Tokenizers of `transformers` 4 whose tokens around a text follow add_bos_token and add_eos_token, whatever
-/// their tokenizer.json says; each with its defaults for the first token.
-constexpr std::array<std::pair<std::string_view, bool>, 5> kOwnFrames = {{{"LlamaTokenizer", true},
-                                                                          {"CodeLlamaTokenizer", true},
-                                                                          {"GemmaTokenizer", true},
-                                                                          {"CohereTokenizer", true},
-                                                                          {"GPTNeoXTokenizer", false}}};
-
-/// Applies what tokenizer_config.json changes in the tokens around a text; whether it says something of them.
-bool set_frame(const JsonPlace& config, bool has_json, const std::optional<TokenId>& bos,
-               const std::optional<TokenId>& eos, Frame& frame) {
-  if (config.at("add_bos_token").is_null() && config.at("add_eos_token").is_null()) return false;
-  std::string name = config.optional_string("tokenizer_class").value_or("");
-  if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  const auto* const own = std::ranges::find(kOwnFrames, name, &std::pair<std::string_view, bool>::first);
-  if (has_json && own == kOwnFrames.end()) {
-    // A tokenizer.json says it itself. Without a class, what is asked for and missing is added.
-    const auto missing = [](const std::vector<TokenId>& ids, const std::optional<TokenId>& id) {
-      return id && std::ranges::find(ids, *id) == ids.end();
-    };
-    if (!name.empty()) return false;
-    if (config.boolean("add_bos_token", false) && missing(frame.before, bos))
-      frame.before.insert(frame.before.begin(), *bos);
-    if (config.boolean("add_eos_token", false) && missing(frame.after, eos)) frame.after.push_back(*eos);
-    return true;
-  }
-  frame = {};
-  const bool usual = has_json && own->second;
-  if (bos && config.boolean("add_bos_token", usual)) frame.before = {*bos};
-  if (eos && config.boolean("add_eos_token", false)) frame.after = {*eos};
-  return true;
-}
-
 /// The text of a special token, which files write as a string or as an object.
 std::optional<std::string> special_text(const JsonPlace& config, const char* key) {
   const JsonPlace place = config.at(key);
@@ -271,7 +239,7 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
     };
     parts->bos = find("bos_token", parts->bos);
     parts->eos = find("eos_token", parts->eos);
-    if (set_frame(config, has_frame, parts->bos, parts->eos, parts->frame))
+    if (configure_frame(config, has_frame, parts->bos, parts->eos, parts->frame))
       parts->pairs = {.frame = PairFrame::around_each(parts->frame.before, parts->frame.after), .why = ""};
   }
   TextTokenizer tokenizer;

@@ -25,10 +25,10 @@ class TextTokenizer {
   /// tokenizer_config.json where its tokenizer_class follows them, or where it has none (docs/text.md). Where
   /// there is no tokenizer.json: vocab.json with merges.txt (vocab_and_merges.h), else a SentencePiece model
   /// (tokenizer.model, spiece.model, sentencepiece.bpe.model, sentencepiece.model or spm.model), with the
-  /// tokens of added_tokens.json and of added_tokens_decoder in tokenizer_config.json; its
-  /// pieces are numbered anew, with <s> and </s> around a text, for XLM-RoBERTa and CamemBERT
-  /// (sentencepiece/fairseq.h), and no tokens are around a text for others. Truncation and padding are up to the caller. Throws Error, which names the
-  /// file, the key and what is not supported.
+  /// tokens of added_tokens.json and of added_tokens_decoder in tokenizer_config.json; its pieces are
+  /// numbered anew, with <s> and </s> around a text, for XLM-RoBERTa and CamemBERT (sentencepiece/fairseq.h),
+  /// and no tokens are around a text for others. Truncation and padding are up to the caller. Throws Error, which
+  /// names the file, the key and what is not supported.
   static TextTokenizer load(const ReadFile& read, const std::string& path = "");
 
   /// Ill-formed UTF-8 counts as U+FFFD. Special tokens in the text are tokens. Throws Error where a regular

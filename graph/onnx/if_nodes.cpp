@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/choose.h"
+#include "graph/fresh_names.h"
 #include "graph/inline_branches.h"
 
 namespace crumb::graph {
@@ -19,10 +20,10 @@ class Nester {
       nodes_[sides_.of(i)].push_back(i);
       for (std::size_t at = sides_.of(i); at != Sides::kOutside; at = sides_.side(at).around) note_side(at);
     }
-    for (const auto& [name, value] : graph.values) taken_.insert(name);
+    for (const auto& [name, value] : graph.values) names_.take(name);
     for (const Node& node : graph.nodes) {
-      taken_.insert(node.name);
-      taken_.insert(node.outputs.begin(), node.outputs.end());
+      names_.take(node.name);
+      for (const std::string& output : node.outputs) names_.take(output);
     }
   }
 
@@ -78,15 +79,9 @@ class Nester {
   }
 
   std::string add_identity(const std::string& value, Graph& body) {
-    const std::string name = unused(value + "/given");
+    const std::string name = names_.unlike(value + "/given");
     body.nodes.push_back(
         {.name = name, .op = "Identity", .version = graph_.opset(), .inputs = {value}, .outputs = {name}});
-    return name;
-  }
-
-  std::string unused(const std::string& wish) {
-    std::string name = wish;
-    for (int& i = next_[wish]; !taken_.insert(name).second;) name = wish + "_" + std::to_string(++i);
     return name;
   }
 
@@ -94,8 +89,8 @@ class Nester {
   const Sides sides_;
   std::map<std::size_t, std::vector<std::size_t>> nodes_;      ///< by side
   std::map<std::pair<std::size_t, bool>, std::size_t> index_;  ///< sides with nodes, by Choose
-  std::set<std::string> inner_, taken_;
-  std::map<std::string, int> next_;
+  std::set<std::string> inner_;
+  FreshNames names_;
 };
 
 }  // namespace

@@ -214,10 +214,12 @@ Graph infer_shapes(Graph graph) {
 }
 
 std::string shape_faults(const Graph& graph) {
-  onnx::ModelProto model = question_of(graph), again = model;
+  onnx::ModelProto model = question_of(graph);
   const std::string said = infer(model, NodeErrors::kNamed);
+  if (said.empty()) return said;
   // ONNX's arithmetic on values forgets axes that Unsqueeze adds, and then finds faults where none are.
-  return said.empty() ? said : infer(again, NodeErrors::kNamed, Propagates::kTypes);
+  model = question_of(graph);
+  return infer(model, NodeErrors::kNamed, Propagates::kTypes);
 }
 
 }  // namespace crumb::graph

@@ -12,7 +12,6 @@
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/recipe/recipe.h"
-#include "quant/tensor_source.h"
 
 namespace crumb::jobs {
 
@@ -30,18 +29,12 @@ graph::Graph graph_of(const std::string& path, const ModelOptions& model_options
   }
 }
 
-/// What a folder holds beside the language model, and which tool quantized it.
-void note_folder_reading(const std::string& path, Observer& observer) {
-  if (!std::filesystem::is_directory(path)) return;
-  note_reading(*TensorSource::open(path).checkpoint(), observer);
-}
-
 }  // namespace
 
 runtime::LanguageModel open_language_model(const std::string& path, const ModelOptions& model_options,
                                            Observer& observer) {
   const auto files = models::open_weights(path);
-  note_folder_reading(path, observer);
+  if (std::filesystem::is_directory(path)) note_reading(*files->checkpoint(), observer);
   const auto read = [&](std::string_view file) { return files->file(file); };
   graph::Graph graph = graph_of(path, model_options, observer);
   if (!model_options.adapters.empty())
