@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "eval/logit_row.h"
 #include "eval/quantile.h"
+#include "quant/agreement.h"
 
 namespace crumb::eval {
 namespace {
@@ -89,18 +90,14 @@ void OutputComparison::add(const SampleOutput& baseline, const SampleOutput& mod
     for (auto* values : {&noise_, &cosine_, &kl_}) values->push_back(kUndefined);
     return;
   }
-  double product = 0, a_square = 0, b_square = 0, error = 0;
+  double square = 0, error = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double x = a[i], y = b[i];
-    product += x * y;
-    a_square += x * x;
-    b_square += y * y;
+    square += x * x;
     error += (x - y) * (x - y);
   }
-  noise_.push_back(error == 0 ? 0 : error / a_square);
-  const bool has_zeros = a_square == 0 || b_square == 0;
-  cosine_.push_back(has_zeros ? (a_square == b_square ? 1 : 0)
-                              : std::clamp(product / std::sqrt(a_square * b_square), -1.0, 1.0));
+  noise_.push_back(error == 0 ? 0 : error / square);
+  cosine_.push_back(cosine(a, b));
   SampleRows from(baseline, axis_), to(model, axis_);
   if (axis_ != RowAxis::kNone && from.width() < 2) axis_ = RowAxis::kNone;
   if (axis_ == RowAxis::kNone || from.count() == 0) {

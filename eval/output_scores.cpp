@@ -7,22 +7,12 @@
 #include "base/error.h"
 #include "base/files/counted.h"
 #include "eval/logit_row.h"
+#include "quant/agreement.h"
 
 namespace crumb::eval {
 namespace {
 
 constexpr std::int64_t kIgnored = -100;
-
-double cosine_of(std::span<const float> a, std::span<const float> b) {
-  double product = 0, a_square = 0, b_square = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    product += static_cast<double>(a[i]) * b[i];
-    a_square += static_cast<double>(a[i]) * a[i];
-    b_square += static_cast<double>(b[i]) * b[i];
-  }
-  if (a_square == 0 || b_square == 0) return a_square == b_square ? 1 : 0;
-  return std::clamp(product / std::sqrt(a_square * b_square), -1.0, 1.0);
-}
 
 double psnr_of(std::span<const float> wanted, std::span<const float> found, std::optional<double> peak) {
   const auto [least, greatest] = std::ranges::minmax(wanted);
@@ -100,14 +90,14 @@ Scores score_outputs(std::span<const float> expected, std::span<const float> fou
   if (bad != found.end())
     throw Error("output " + std::to_string(bad - found.begin()) + " of " + std::to_string(found.size()) +
                 " is " + number_text(*bad));
-  double cosine = 0;
+  double cosines = 0;
   std::size_t samples = 0, begin = 0, row = 0;
   Rows rows;
   for (const ScoreShape& shape : shapes) {
     const auto wanted = expected.subspan(begin, shape.size), made = found.subspan(begin, shape.size);
     const std::size_t sample = shape.samples == 0 ? 0 : shape.size / shape.samples;
     for (std::size_t i = 0; i < shape.samples; ++i)
-      cosine += cosine_of(wanted.subspan(i * sample, sample), made.subspan(i * sample, sample));
+      cosines += cosine(wanted.subspan(i * sample, sample), made.subspan(i * sample, sample));
     const auto classes = std::span(labels.classes);
     if (shape.width > 1)
       rows.add(wanted, made, shape.width, classes.empty() ? classes : classes.subspan(row, rows_of(shape)));
@@ -116,7 +106,7 @@ Scores score_outputs(std::span<const float> expected, std::span<const float> fou
     row += rows_of(shape);
   }
   if (samples == 0) return scores;
-  scores["cosine"] = cosine / static_cast<double>(samples);
+  scores["cosine"] = cosines / static_cast<double>(samples);
   scores["psnr"] =
       psnr_of(labels.values.empty() ? expected : std::span<const float>(labels.values), found, peak);
   rows.give(scores);

@@ -123,7 +123,7 @@ Divergence divergence_of(TargetScores& scores) {
   return made;
 }
 
-/// Scores what a window adds, piece by piece. `pieces`: takes the targets of each that all models have scored.
+/// Scores what a window adds, piece by piece. `pieces` gets the targets of each that all models have scored.
 void score_window(std::span<const std::int32_t> ids, const Windows& windows, std::size_t number,
                   std::span<LogitsSource* const> models, LogitsSource* baseline,
                   const PerplexityOptions& options, std::vector<TargetScores>& scores,

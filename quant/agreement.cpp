@@ -82,6 +82,11 @@ std::vector<double> ranks(std::span<const double> values) {
 
 }  // namespace
 
+double cosine(std::span<const float> a, std::span<const float> b) {
+  return cosine(dot(a.data(), b.data(), a.size()), dot(a.data(), a.data(), a.size()),
+                dot(b.data(), b.data(), b.size()));
+}
+
 double spearman(std::span<const double> a, std::span<const double> b) {
   if (a.size() != b.size()) throw Error("spearman: the lists differ in length");
   const std::vector<double> a_ranks = ranks(a), b_ranks = ranks(b);

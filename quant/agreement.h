@@ -29,6 +29,10 @@ struct Agreement {
 Agreement agreement(std::span<const float> a, std::span<const float> b, uint64_t rows, uint64_t width,
                     int threads = 0);
 
+/// The cosine of two vectors of equal length: their dot product over the root of their squared lengths,
+/// within [-1, 1]. Of vectors of zeros 1 where both are, else 0.
+double cosine(std::span<const float> a, std::span<const float> b);
+
 /// Returns Spearman's rank correlation of two lists of equal length, without NaN; NaN where it is undefined.
 double spearman(std::span<const double> a, std::span<const double> b);
 

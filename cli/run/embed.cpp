@@ -15,10 +15,8 @@
 #include "cli/run/model_inputs.h"
 #include "cli/run/not_finite.h"
 #include "formats/npy/npy.h"
-#include "jobs/engines/graph_inputs.h"
+#include "jobs/language/line_encoder.h"
 #include "jobs/samples/read_lines.h"
-#include "models/read_graph.h"
-#include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/sentences/sentence_encoder.h"
 
@@ -54,10 +52,7 @@ void embed_verb(const EmbedFlags& options) {
   claim_output(options.output);
   const Lines lines = read(options);
   const std::size_t count = std::visit([](const auto& read) { return read.size(); }, lines);
-  const auto source = models::open_weights(options.model);
-  const auto encoder = runtime::SentenceEncoder::load(
-      jobs::for_runtime(models::open_graph(options.model)),
-      [&](const std::string& path) { return source->file(path); }, source->describe(), options.prompt);
+  const auto encoder = jobs::open_line_encoder(options.model, options.prompt);
   graph::NotFiniteWatch watch(options.strict);
   const graph::NotFiniteScope scope(&watch);
   std::vector<float> vectors;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace crumb::eval {
 
@@ -64,6 +65,17 @@ std::optional<double> SumMetric::of_sample(std::size_t sample) const {
 }
 
 double percent_of_sums(std::span<const double> sums) { return 100 * sums[0] / sums[1]; }
+double mean_percent_of_pairs(std::span<const double> sums) {
+  double sum = 0;
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i + 1 < sums.size(); i += 2) {
+    if (sums[i + 1] == 0) continue;
+    sum += sums[i] / sums[i + 1];
+    ++pairs;
+  }
+  return pairs == 0 ? std::numeric_limits<double>::quiet_NaN() : 100 * sum / static_cast<double>(pairs);
+}
+
 double mean_of_sums(std::span<const double> sums) { return sums[0] / sums[1]; }
 
 }  // namespace crumb::eval

@@ -64,6 +64,9 @@ class SumMetric final : public SampleMetric {
 
 /// 100 times the first sum over the second.
 double percent_of_sums(std::span<const double> sums);
+/// 100 times the mean of the first sum over the second, the third over the fourth, ..., of those pairs whose
+/// second is not 0: a mean over classes. NaN where there is none.
+double mean_percent_of_pairs(std::span<const double> sums);
 /// The first sum over the second.
 double mean_of_sums(std::span<const double> sums);
 

@@ -9,18 +9,6 @@
 namespace crumb::eval {
 namespace {
 
-/// The mean over classes of right / counted; a class has two sums, one after the other.
-double mean_recall(std::span<const double> sums) {
-  double sum = 0;
-  std::size_t classes = 0;
-  for (std::size_t i = 0; i + 1 < sums.size(); i += 2) {
-    if (sums[i + 1] == 0) continue;
-    sum += sums[i] / sums[i + 1];
-    ++classes;
-  }
-  return classes == 0 ? std::numeric_limits<double>::quiet_NaN() : 100 * sum / static_cast<double>(classes);
-}
-
 /// How many scores come before that of `id` when they are sorted; one that is no number comes last.
 std::size_t place_of(std::span<const float> scores, std::size_t id) {
   std::size_t before = 0;
@@ -48,7 +36,7 @@ Classification::Classification()
     : top1_(add_metric(SumMetric::of_right({.name = "top1", .unit = "%", .digits = 2}))),
       top5_(add_metric(SumMetric::of_right({.name = "top5", .unit = "%", .digits = 2}))),
       balanced_(add_metric(std::make_unique<SumMetric>(
-          MetricName{.name = "balanced_accuracy", .unit = "%", .digits = 2}, mean_recall, 2))) {}
+          MetricName{.name = "balanced_accuracy", .unit = "%", .digits = 2}, mean_percent_of_pairs, 2))) {}
 
 void Classification::add(const SampleOutput& output, const SampleLabel& label) {
   const std::size_t width = output.values.size();

@@ -11,24 +11,12 @@ namespace {
 
 constexpr std::int64_t kIgnoredByte = 255;
 
-/// The mean over classes; a class has a sum of pixels of both and one of pixels of either.
-double mean_overlap(std::span<const double> sums) {
-  double sum = 0;
-  std::size_t classes = 0;
-  for (std::size_t i = 0; i + 1 < sums.size(); i += 2) {
-    if (sums[i + 1] == 0) continue;
-    sum += sums[i] / sums[i + 1];
-    ++classes;
-  }
-  return classes == 0 ? std::numeric_limits<double>::quiet_NaN() : 100 * sum / static_cast<double>(classes);
-}
-
 }  // namespace
 
 Segmentation::Segmentation(double threshold)
     : threshold_(threshold),
       iou_(add_metric(std::make_unique<SumMetric>(MetricName{.name = "mean_iou", .unit = "%", .digits = 2},
-                                                  mean_overlap, 2))),
+                                                  mean_percent_of_pairs, 2))),
       accuracy_(add_metric(std::make_unique<SumMetric>(
           MetricName{.name = "pixel_accuracy", .unit = "%", .digits = 2}, percent_of_sums, 2))) {}
 

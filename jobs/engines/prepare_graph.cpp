@@ -17,12 +17,15 @@ std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const
   return open_engine().prepare(for_libtorch(std::move(graph)));
 }
 
-std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads) {
+std::unique_ptr<graph::Executable> prepare_on_either(
+    const graph::Graph& graph, int threads, const std::function<void(const Error& why)>& on_libtorch) {
   try {
     return prepare_on_runtime(graph, threads);
-  } catch (const Error&) {  // LibTorch names the operators that it lacks, too
-    return prepare_on_libtorch(graph, "cpu", threads);
+  } catch (const Error& error) {  // LibTorch names the operators that it lacks, too
+    if (error.kind() == ErrorKind::kInterrupted) throw;
+    if (on_libtorch) on_libtorch(error);
   }
+  return prepare_on_libtorch(graph, "cpu", threads);
 }
 
 }  // namespace crumb::jobs

@@ -30,19 +30,16 @@ graph::Graph read(const std::string& path, const EvaluateRequest& request, const
 std::unique_ptr<graph::Executable> prepare(const graph::Graph& graph, const std::string& path,
                                            const EvaluateRequest& request, Observer& observer) {
   if (request.engine == "libtorch") return prepare_on_libtorch(graph, "cpu", request.threads);
-  try {
-    return prepare_on_runtime(graph, request.threads);
-  } catch (const Error& error) {
-    if (request.engine == "runtime" || error.kind() == ErrorKind::kInterrupted) throw;
-    observer.note(quote_text(path) + " runs on LibTorch: " + error.what());
-  }
-  return prepare_on_libtorch(graph, "cpu", request.threads);
+  if (request.engine == "runtime") return prepare_on_runtime(graph, request.threads);
+  return prepare_on_either(graph, request.threads, [&](const Error& why) {
+    observer.note(quote_text(path) + " runs on LibTorch: " + why.what());
+  });
 }
 
-/// Places of the wanted names among those that are there: by name, else, where there are as many, by
+/// Indices of the wanted names among those that are there: by name, else, where there are as many, by
 /// position.
-std::vector<std::size_t> places(const std::vector<std::string>& wanted, const std::vector<std::string>& there,
-                                const std::string& what) {
+std::vector<std::size_t> indices_of(const std::vector<std::string>& wanted,
+                                    const std::vector<std::string>& there, const std::string& what) {
   std::vector<std::size_t> found;
   for (const std::string& name : wanted) {
     const auto at = std::ranges::find(there, name);
@@ -72,8 +69,8 @@ EvaluatedNetwork::EvaluatedNetwork(const std::string& path, const EvaluateReques
     if (message.find(path) != std::string::npos) throw;
     throw within(quote_text(path), error);
   }
-  inputs_ = places(graph_.inputs, graph_.inputs, "inputs");
-  outputs_ = places(graph_.outputs, graph_.outputs, "outputs");
+  inputs_ = indices_of(graph_.inputs, graph_.inputs, "inputs");
+  outputs_ = indices_of(graph_.outputs, graph_.outputs, "outputs");
 }
 
 void EvaluatedNetwork::follow(const EvaluatedNetwork& baseline, Observer& observer) {
@@ -82,8 +79,8 @@ void EvaluatedNetwork::follow(const EvaluatedNetwork& baseline, Observer& observ
         wanted, [&](const std::string& name) { return std::ranges::find(there, name) != there.end(); });
   };
   try {
-    inputs_ = places(graph_.inputs, baseline.graph_.inputs, "inputs");
-    outputs_ = places(baseline.graph_.outputs, graph_.outputs, "outputs");
+    inputs_ = indices_of(graph_.inputs, baseline.graph_.inputs, "inputs");
+    outputs_ = indices_of(baseline.graph_.outputs, graph_.outputs, "outputs");
   } catch (const Error& error) {
     throw within(quote_text(path_), error);
   }
@@ -95,11 +92,11 @@ void EvaluatedNetwork::follow(const EvaluatedNetwork& baseline, Observer& observ
 std::vector<graph::Tensor> EvaluatedNetwork::run(const std::vector<graph::Tensor>& inputs) const {
   try {
     std::vector<graph::Tensor> own;
-    for (const std::size_t place : inputs_) own.push_back(inputs[place]);
+    for (const std::size_t i : inputs_) own.push_back(inputs[i]);
     const auto made =
         graph::run_batch(graph_, *executable_, own, graph::plan_batch(graph_, own, kTogether, axes_));
     std::vector<graph::Tensor> outputs;
-    for (const std::size_t place : outputs_) outputs.push_back(made.at(graph_.outputs[place]));
+    for (const std::size_t i : outputs_) outputs.push_back(made.at(graph_.outputs[i]));
     return outputs;
   } catch (const Error& error) {
     throw within(quote_text(path_), error);

@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "base/files/counted.h"
-#include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
+#include "jobs/samples/calibration_data.h"
 #include "jobs/samples/calibration_samples.h"
 #include "jobs/samples/read_lines.h"
 
@@ -16,17 +16,8 @@ namespace crumb::jobs {
 SampleLabels::SampleLabels(const std::string& path, const std::string& field)
     : field_(field + " " + quote_text(path)) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    note_input_folder(path);
-    for (const auto& entry : std::filesystem::directory_iterator(path, error))
-      if (entry.path().extension() == ".npy") files_.push_back(entry.path());
-    if (error) throw Error(field_ + " cannot be listed: " + error.message());
-    if (files_.empty()) throw Error(field_ + " holds no .npy file");
-    std::ranges::sort(files_);
-  } else {
-    files_.emplace_back(path);
-    are_texts_ = names_text(path);
-  }
+  are_texts_ = !std::filesystem::is_directory(path, error) && names_text(path);
+  files_ = sample_files(path, field);
   if (are_texts_)
     texts_ = read_lines(path);
   else

@@ -15,6 +15,7 @@
 #include "jobs/evaluate/text_evaluation.h"
 #include "jobs/language/line_encoder.h"
 #include "jobs/samples/read_lines.h"
+#include "quant/agreement.h"
 
 namespace crumb::jobs {
 namespace {
@@ -22,37 +23,24 @@ namespace {
 constexpr eval::MetricName kSpearman{.name = "spearman", .digits = 5};
 constexpr std::size_t kLinesTogether = 64;  // lines that are embedded before their vectors are compared
 
-double cosine_of(std::span<const float> a, std::span<const float> b) {
-  double product = 0, a_square = 0, b_square = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    product += static_cast<double>(a[i]) * b[i];
-    a_square += static_cast<double>(a[i]) * a[i];
-    b_square += static_cast<double>(b[i]) * b[i];
-  }
-  if (a_square == 0 || b_square == 0) return a_square == b_square ? 1 : 0;
-  return std::clamp(product / std::sqrt(a_square * b_square), -1.0, 1.0);
-}
-
-/// Sentences of some lines, and which of them belong together.
-struct Sentences {
-  std::vector<std::string> texts;
-  std::size_t of_line = 1;
-
-  Sentences(std::span<const std::string> lines, bool are_pairs, std::size_t first)
-      : of_line(are_pairs ? 2 : 1) {
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      const std::size_t tab = lines[i].find('\t');
-      if (are_pairs != (tab != std::string::npos) ||
-          (are_pairs && lines[i].find('\t', tab + 1) != std::string::npos))
-        throw Error("line " + std::to_string(first + i + 1) + " has " +
-                    count_text(static_cast<std::uint64_t>(std::ranges::count(lines[i], '\t')), "tabulator") +
-                    "; expected " +
-                    (are_pairs ? "one, between two sentences" : "none, as in the first line"));
-      texts.push_back(lines[i].substr(0, tab));
-      if (are_pairs) texts.push_back(lines[i].substr(tab + 1));
+/// The sentences of all lines, one after the other: one a line, or two where the first line has a tab. Throws
+/// Error where another line has not as many.
+std::vector<std::string> sentences_of(std::vector<std::string> lines, const std::string& path) {
+  if (lines[0].find('\t') != std::string::npos) {
+    std::vector<std::string> sentences;
+    for (runtime::TextPair& pair : as_pairs(lines, path)) {
+      sentences.push_back(std::move(pair.first));
+      sentences.push_back(std::move(pair.second));
     }
+    return sentences;
   }
-};
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (const auto tabs = std::ranges::count(lines[i], '\t'); tabs > 0)
+      throw Error(quote_text(path) + " line " + std::to_string(i + 1) + ": found " +
+                  count_text(static_cast<std::size_t>(tabs), "tab") +
+                  ", expected none, as in the first line");
+  return lines;
+}
 
 class SentenceEvaluation {
  public:
@@ -60,18 +48,19 @@ class SentenceEvaluation {
       : request_(request), observer_(observer) {
     if (request.data.size() != 1)
       throw usage_error(observer.spelled("data") + " takes one file of lines for the task embed");
-    lines_ = read_lines(request.data[0]);
-    if (lines_.empty()) throw usage_error(quote_text(request.data[0]) + " holds no line");
-    are_pairs_ = lines_[0].find('\t') != std::string::npos;
+    std::vector<std::string> lines = read_lines(request.data[0]);
+    if (lines.empty()) throw usage_error(quote_text(request.data[0]) + " holds no line");
+    lines_ = lines.size();
+    sentences_ = sentences_of(std::move(lines), request.data[0]);
     if (!request.labels.empty()) {
-      if (!are_pairs_)
+      if (of_line() != 2)
         throw usage_error(observer.spelled("labels") +
                           " are of pairs: expected two sentences a line, with a tabulator between them");
       labels_.emplace(request.labels, observer.spelled("labels"));
-      if (labels_->samples() != lines_.size())
+      if (labels_->samples() != lines_)
         throw usage_error(observer.spelled("labels") + " " + quote_text(request.labels) + " has " +
                           count_text(labels_->samples(), "label") + ", and the data " +
-                          count_text(lines_.size(), "line"));
+                          count_text(lines_, "line"));
     }
     check_conditions(request.fail_if, labels_ ? std::vector{kSpearman} : std::vector<eval::MetricName>(),
                      false, observer.spelled("fail_if"));
@@ -92,12 +81,11 @@ class SentenceEvaluation {
     {
       const ProgressScope scope(observer_);
       try {
-        for (std::size_t begin = 0; begin < lines_.size(); begin += kLinesTogether) {
+        for (std::size_t begin = 0; begin < lines_; begin += kLinesTogether) {
           check_interrupt();
-          add(begin, std::min(kLinesTogether, lines_.size() - begin));
-          report.samples = std::min(begin + kLinesTogether, lines_.size());
-          observer_.progress(
-              {.what = "evaluating", .items = "lines", .done = report.samples, .all = lines_.size()});
+          add(begin, std::min(kLinesTogether, lines_ - begin));
+          report.samples = std::min(begin + kLinesTogether, lines_);
+          observer_.progress({.what = "evaluating", .items = "lines", .done = report.samples, .all = lines_});
         }
       } catch (const Interrupted&) {
         if (report.samples == 0) throw;
@@ -110,26 +98,28 @@ class SentenceEvaluation {
   }
 
  private:
+  std::size_t of_line() const { return sentences_.size() / lines_; }  ///< sentences: 1 or 2
+
   void add(std::size_t begin, std::size_t count) {
-    const std::span<const std::string> lines(lines_);
-    const Sentences sentences(lines.subspan(begin, count), are_pairs_, begin);
+    const auto first = sentences_.begin() + static_cast<std::ptrdiff_t>(begin * of_line());
+    const std::vector<std::string> sentences(first, first + static_cast<std::ptrdiff_t>(count * of_line()));
     std::vector<std::vector<float>> vectors;
     for (const runtime::SentenceEncoder& encoder : encoders_)
-      vectors.push_back(encoder.embed(sentences.texts, request_.threads,
-                                      [](std::size_t, std::size_t) { check_interrupt(); }));
-    const std::size_t width = encoders_.front().width(), size = width * sentences.of_line;
-    const std::int64_t shape[] = {static_cast<std::int64_t>(sentences.of_line),
-                                  static_cast<std::int64_t>(width)};
+      vectors.push_back(
+          encoder.embed(sentences, request_.threads, [](std::size_t, std::size_t) { check_interrupt(); }));
+    const std::size_t width = encoders_.front().width(), size = width * of_line();
+    const std::int64_t shape[] = {static_cast<std::int64_t>(of_line()), static_cast<std::int64_t>(width)};
     for (std::size_t i = 0; i < count; ++i) {
-      const auto of_line = [&](std::size_t m) {
+      const auto vectors_of = [&](std::size_t m) {
         return std::span<const float>(vectors[m]).subspan(i * size, size);
       };
       for (std::size_t m = 1; m < vectors.size(); ++m)
-        outputs_[m - 1].add({.shape = shape, .values = of_line(0)}, {.shape = shape, .values = of_line(m)});
+        outputs_[m - 1].add({.shape = shape, .values = vectors_of(0)},
+                            {.shape = shape, .values = vectors_of(m)});
       if (!labels_) continue;
       const double label = next_label(begin + i);
       for (std::size_t m = 0; m < vectors.size(); ++m)
-        metrics_[m]->add(cosine_of(of_line(m).first(width), of_line(m).last(width)), label);
+        metrics_[m]->add(cosine(vectors_of(m).first(width), vectors_of(m).last(width)), label);
     }
   }
 
@@ -158,8 +148,8 @@ class SentenceEvaluation {
 
   const EvaluateRequest& request_;
   Observer& observer_;
-  std::vector<std::string> lines_;
-  bool are_pairs_ = false;
+  std::size_t lines_ = 0;
+  std::vector<std::string> sentences_;
   std::optional<SampleLabels> labels_;
   std::vector<runtime::SentenceEncoder> encoders_;          ///< the baseline's first
   std::vector<std::unique_ptr<eval::RankMetric>> metrics_;  ///< likewise

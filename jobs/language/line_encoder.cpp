@@ -6,11 +6,11 @@
 
 namespace crumb::jobs {
 
-runtime::SentenceEncoder open_line_encoder(const std::string& path) {
+runtime::SentenceEncoder open_line_encoder(const std::string& path, const runtime::PromptChoice& prompt) {
   const auto source = models::open_weights(path);
   return runtime::SentenceEncoder::load(
       for_runtime(models::open_graph(path)), [&](const std::string& file) { return source->file(file); },
-      source->describe());
+      source->describe(), prompt);
 }
 
 }  // namespace crumb::jobs

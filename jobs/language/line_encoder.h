@@ -2,13 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "runtime/sentences/sentence_encoder.h"
 
 namespace crumb::jobs {
 
 /// Opens a Hugging Face folder or a packed file. Throws Error that names what is missing.
-runtime::SentenceEncoder open_line_encoder(const std::string& path);
+runtime::SentenceEncoder open_line_encoder(const std::string& path, const runtime::PromptChoice& prompt = {});
 
 }  // namespace crumb::jobs

@@ -29,8 +29,9 @@ constexpr std::int64_t kMostSamples = 32;
 /// over batches (search=ema) depends on the size of a batch, and no result may depend on a machine's memory.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
-/// Returns the .npy file itself, or those of a folder in order of name.
-std::vector<fs::path> files_of(const std::string& path, const std::string& field) {
+}  // namespace
+
+std::vector<fs::path> sample_files(const std::string& path, const std::string& field) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
   note_input_folder(path);
@@ -43,6 +44,8 @@ std::vector<fs::path> files_of(const std::string& path, const std::string& field
   std::ranges::sort(files);
   return files;
 }
+
+namespace {
 
 /// "NAME=PATH" where NAME is an input; else a path.
 std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& requested,
@@ -109,7 +112,7 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
     }
     const std::string& name = given.empty() ? graph.inputs[0] : given;
     refuse_foreign_samples(path, field_);
-    if (!named.emplace(name, files_of(path, field)).second) {
+    if (!named.emplace(name, sample_files(path, field)).second) {
       throw usage_error(field_ + " gives input " + quote_text(name) + " twice");
     }
   }

@@ -11,17 +11,21 @@
 
 namespace crumb::jobs {
 
-/// Arrays hold samples along axis 0, or the input's own axis of samples; an array with one axis less than the
-/// input is one sample. The files of a
-/// folder come in the order of their names; where a graph has several inputs, each has as many files, and
-/// files of the same index belong together. One file (one for each input) is in memory at a time. Throws
-/// usage Error for a file that is neither a text nor an array: archives of arrays (.npz), models, JSON that
-/// is no .jsonl. `field`: the field that names the samples, for messages.
+/// Throws usage Error for a file that is neither a text nor an array: archives of arrays (.npz), models, JSON
+/// that is no .jsonl. `field`: the field that names the samples, for messages.
 void refuse_foreign_samples(const std::string& path, const std::string& field);
+
+/// Returns an .npy file itself, or those of a folder in the order of their names. Throws Error where a folder
+/// has none or cannot be listed; `field` as above.
+std::vector<std::filesystem::path> sample_files(const std::string& path, const std::string& field);
 
 /// Adds the files that samples may name: each path as it is, and what follows NAME= in it.
 void add_sample_paths(const std::vector<std::string>& samples, std::vector<std::filesystem::path>& paths);
 
+/// Arrays hold samples along axis 0, or the input's own axis of samples; an array with one axis less than the
+/// input is one sample. The files of a folder come in the order of their names; where a graph has several
+/// inputs, each has as many files, and files of the same index belong together. One file (one for each input)
+/// is in memory at a time.
 class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds

@@ -52,8 +52,12 @@ std::vector<std::string> read_lines(const std::string& path) {
 }
 
 std::vector<runtime::TextPair> read_pairs(const std::string& path) {
+  return as_pairs(read_lines(path), path);
+}
+
+std::vector<runtime::TextPair> as_pairs(const std::vector<std::string>& lines, const std::string& path) {
   std::vector<runtime::TextPair> pairs;
-  for (const std::string& line : read_lines(path)) {
+  for (const std::string& line : lines) {
     const auto tabs = std::ranges::count(line, '\t');
     if (tabs != 1)
       throw Error(quote_text(path) + " line " + std::to_string(pairs.size() + 1) + ": found " +

@@ -17,4 +17,7 @@ std::vector<std::string> read_lines(const std::string& path);
 /// does, and for a line with no tab or several, whose number it gives.
 std::vector<runtime::TextPair> read_pairs(const std::string& path);
 
+/// The same of lines that are read. Throws Error for a line with no tab or several; `path`: theirs.
+std::vector<runtime::TextPair> as_pairs(const std::vector<std::string>& lines, const std::string& path);
+
 }  // namespace crumb::jobs
