@@ -14,7 +14,6 @@ namespace crumb::runtime {
 using graph::ElementType;
 using graph::Node;
 using graph::Tensor;
-using Ints = std::vector<std::int64_t>;
 
 Node product_node(MadeGraph& made_graph, const Node& node, const Coded& x, const IntegerWeight& w,
                   const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
@@ -40,7 +39,7 @@ Node product_node(MadeGraph& made_graph, const Node& node, const Coded& x, const
                     : "int32: a weight or a code takes more than a byte, sums" + integer::range_of(down, up);
   Tensor weights;
   if (!bytes || !rows) {
-    Ints shape = w.shape;
+    std::vector<std::int64_t> shape = w.shape;
     if (!convolves) shape = {shape[0], static_cast<std::int64_t>(w.terms())};
     weights = tensor_of(ElementType::kInt16, std::move(shape), w.integers);
   } else if (convolves) {

@@ -8,7 +8,6 @@
 namespace crumb::runtime {
 
 using graph::Node;
-using Ints = std::vector<std::int64_t>;
 
 Node product_in_front(const Node& node, std::size_t direction, const std::string& output) {
   return {.name = node.name + (direction == 0 ? ".inputs" : ".inputs_back"),
@@ -35,7 +34,7 @@ IntegerWeight of_direction(const IntegerWeight& all, std::size_t direction, std:
 
 std::optional<graph::QuantizedConstant> as_matrix(const graph::QuantizedConstant& constant,
                                                   std::vector<std::int64_t> axes) {
-  const Ints shape = constant.shape();
+  const std::vector<std::int64_t> shape = constant.shape();
   if (shape.size() != 3 || shape[0] != 1 || constant.tensor->encoding.stack_axes != 0 ||
       constant.axes != graph::tensor_axes(3, 1))
     return std::nullopt;
