@@ -1,6 +1,7 @@
 #include "ptq/rounding/feedback.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -32,7 +33,7 @@ class Piece {
         meant_(in_order(meant)),
         starts_(in_order(starts)),
         lost_(rows * columns_),
-        target_(rows * kColumns) {}
+        target_(kRows * kColumns) {}
 
   /// codes: of these rows, in the matrix' own order of columns.
   void run(std::uint8_t* codes) {
@@ -48,7 +49,7 @@ class Piece {
                                 .y = target_.data(),
                                 .y_row = kColumns},
                                1);
-      for (std::size_t row = 0; row < rows_; ++row) choose(row, begin, count, codes + row * columns_);
+      for (std::size_t i = 0; i < count; ++i) choose(begin, i, codes);
     }
   }
 
@@ -61,20 +62,23 @@ class Piece {
     return made;
   }
 
-  void choose(std::size_t row, std::size_t begin, std::size_t count, std::uint8_t* codes) {
-    const float *meant = meant_.data() + row * columns_, *starts = starts_.data() + row * columns_;
-    float* lost = lost_.data() + row * columns_;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t k = begin + i, column = feedback_.order()[k];
-      const float* factors = feedback_.column(k) + begin;
-      float target = target_[row * kColumns + i];
-      for (std::size_t j = 0; j < i; ++j) target += factors[j] * lost[begin + j];
-      target += starts[k];
+  /// Chooses the codes of column begin + i of all rows. Rows do not depend on each other: what their columns
+  /// since `begin` lost is summed for all of them at once.
+  void choose(std::size_t begin, std::size_t i, std::uint8_t* codes) {
+    const std::size_t k = begin + i, column = feedback_.order()[k];
+    const float* factors = feedback_.column(k) + begin;
+    std::array<float, kRows> targets{};
+    for (std::size_t row = 0; row < rows_; ++row) targets[row] = target_[row * kColumns + i];
+    for (std::size_t j = 0; j < i; ++j)
+      for (std::size_t row = 0; row < kRows; ++row) targets[row] += factors[j] * lost_here_[j][row];
+    for (std::size_t row = 0; row < rows_; ++row) {
+      float target = targets[row] + starts_[row * columns_ + k];
       if (limits_) target = limits_->nearer_to_zero(begin_ + row, column, target);
       std::uint8_t code = scales_.code(first_row_ + row, column, target);
       if (limits_) code = limits_->admit(begin_ + row, column, code);
-      codes[column] = code;
-      lost[k] = meant[k] - scales_.value(first_row_ + row, column, code);
+      codes[row * columns_ + column] = code;
+      lost_[row * columns_ + k] = lost_here_[i][row] =
+          meant_[row * columns_ + k] - scales_.value(first_row_ + row, column, code);
     }
   }
 
@@ -83,6 +87,7 @@ class Piece {
   AccumulatorLimits* limits_;
   std::size_t first_row_, begin_, rows_, columns_;
   std::vector<float> meant_, starts_, lost_, target_;
+  std::array<std::array<float, kRows>, kColumns> lost_here_{};  ///< of the columns in work: [column][row]
 };
 
 }  // namespace
