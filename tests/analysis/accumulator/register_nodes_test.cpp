@@ -10,6 +10,7 @@
 #include "runtime/engine.h"
 #include "tests/analysis/accumulator/drawn_node.h"
 #include "tests/support/capture_copy.h"
+#include "tests/support/testing.h"
 
 namespace crumb::analysis {
 namespace {
@@ -75,7 +76,7 @@ TEST_CASE(
       {"equation", &DrawnNode::equation},
       {"integers", &DrawnNode::integers}};
   for (const auto& [name, make] : kinds) {
-    for (unsigned seed = 0; seed < 250; ++seed) {
+    for (unsigned seed = 0; seed < (testing::slow() ? 250U : 80U); ++seed) {
       CAPTURE_COPY(Text(name));
       CAPTURE(seed);
       DrawnNode drawn(seed);

@@ -13,6 +13,7 @@
 #include "quant/accumulator/accumulator.h"
 #include "tests/graph/node_builder.h"
 #include "tests/support/capture_copy.h"
+#include "tests/support/testing.h"
 
 namespace crumb::analysis {
 namespace {
@@ -115,7 +116,7 @@ TEST_CASE("minifloats need the fixed-point register that the paper says") {
 TEST_CASE("registers of minifloats hold the worst sums, and no narrower one does") {
   std::mt19937 random(8);
   const auto pick = [&](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < (testing::slow() ? 2000 : 400); ++round) {
     const int e1 = pick(1, 4), m1 = pick(0, 3), e2 = pick(1, 4), m2 = pick(0, 3), length = pick(1, 40);
     CAPTURE(round);
     Builder b;
