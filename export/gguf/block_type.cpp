@@ -121,6 +121,12 @@ std::string nearest_spec(const QuantizedView& tensor, const std::optional<LevelR
   return bits <= 4 ? "int4:group=32" : bits == 5 ? "int5:group=32" : "int8:group=32";
 }
 
+/// levels_of, where zero points are whole numbers.
+std::optional<LevelRange> whole_levels(const QuantizedView& tensor) {
+  const ZeroPoint zero = tensor.encoding.zero;
+  return zero == ZeroPoint::kNone || zero == ZeroPoint::kInteger ? levels_of(tensor) : std::nullopt;
+}
+
 std::string described(const Encoding& encoding) {
   std::string text(encoding.number->name);
   if (encoding.zero != ZeroPoint::kNone)
@@ -132,9 +138,7 @@ std::string described(const Encoding& encoding) {
 
 Result<BlockType> find_block_type(const QuantizedView& tensor) {
   const std::uint64_t cols = tensor.layout.matrix.cols;
-  std::optional<LevelRange> levels;
-  if (tensor.encoding.zero == ZeroPoint::kNone || tensor.encoding.zero == ZeroPoint::kInteger)
-    levels = levels_of(tensor);
+  const std::optional<LevelRange> levels = whole_levels(tensor);
   for (const GgmlCodes& codes : ggml_code_types()) {
     const bool has_levels = codes.kind == Kind::kLevels;
     if (fits(tensor, codes, levels))
@@ -163,9 +167,11 @@ std::uint64_t BlockRows::row_bytes() const {
 }
 
 void BlockRows::fail(std::uint64_t block, const std::string& what, float number) const {
-  throw Error("tensor " + quote_text(name_) + ": " + what + " " + number_text(number) + " of block " +
-              std::to_string(block) + " is none that " + std::string(type_.type->name) +
-              " can hold, whose scales are float16 numbers; quantize with scale=f16");
+  throw Error(
+      "tensor " + quote_text(name_) + ": " + what + " " + number_text(number) + " of block " +
+      std::to_string(block) + " is none that " + std::string(type_.type->name) +
+      " can hold, whose scales are float16 numbers; quantize with scale=f16, or this tensor with --set '" +
+      name_ + "=" + nearest_spec(view_, whole_levels(view_)) + "'");
 }
 
 std::uint16_t BlockRows::scale_bits(std::uint64_t block) const {

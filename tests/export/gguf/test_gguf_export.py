@@ -244,7 +244,8 @@ def test_the_metadata_are_those_of_llama_cpp(crumb, folder_of, tmp_path):
         ("e4m3fn:channel", "no GGUF type holds e4m3fn in groups of 64; the nearest that one does is int8:group=32"),
         ("int4:group=16", "no GGUF type holds groups of 16 weights; the nearest that one does is int4:group=32"),
         ("uint4:group=32:zero=float", "the nearest that one does is uint4:group=32:zero=min"),
-        ("int8:channel", "is none that Q8_0 can hold, whose scales are float16 numbers; quantize with scale=f16"),
+        ("int8:channel", "is none that Q8_0 can hold, whose scales are float16 numbers; quantize with scale=f16, or this tensor with "
+                         "--set 'lm_head.weight=int8:group=32'"),
         ("mxfp8_e4m3", "no GGUF type holds e4m3fn in groups of 32; the nearest that one does is int8:group=32"),
     ],
 )
