@@ -31,6 +31,9 @@ EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
   if (!request.task.empty() && !is_of_texts)
     throw usage_error("the task " + request.task + " takes arrays as " + observer.spelled("data") + ", and " +
                       quote_text(request.data[0]) + " is a text");
+  if (request.layers)
+    throw usage_error(observer.spelled("layers") + " takes arrays as " + observer.spelled("data") + ", and " +
+                      quote_text(request.data[0]) + " is a text");
   const bool embeds = request.task.empty() ? models::is_encoder(models::open_graph(request.baseline))
                                            : request.task == "embed";
   return embeds ? evaluate_sentences(request, observer) : evaluate_language(request, observer);

@@ -15,6 +15,7 @@
 
 #include "eval/output_comparison.h"
 #include "eval/paired/sample_metric.h"
+#include "jobs/evaluate_layer.h"
 #include "jobs/observer.h"
 
 namespace crumb::jobs {
@@ -41,6 +42,9 @@ struct EvaluateRequest {
   std::string output = {};        ///< the output that labels are of; "": the first
   std::vector<EvaluateCondition> fail_if = {};
   std::size_t worst = 10;  ///< how many samples are named
+
+  bool layers = false;             ///< measure what each layer costs (jobs/evaluate_layer.h)
+  std::size_t layer_samples = 64;  ///< the first samples, on which it is measured
 
   // Of some tasks.
   std::optional<double> peak;  ///< image: the range of numbers; nothing: 255 of labels in bytes, else 1
@@ -102,6 +106,7 @@ struct ModelEvaluation {
   std::vector<EvaluateClass> classes;                 ///< where the task has classes
   std::vector<std::vector<std::uint64_t>> confusion;  ///< [labels, found]; none where there is none
   std::vector<ConditionResult> conditions;            ///< in the request's order
+  std::optional<EvaluateLayers> layers;               ///< where the request asks for them
 };
 
 struct EvaluateReport {

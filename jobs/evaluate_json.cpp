@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/json/numbers.h"
+#include "jobs/evaluate_layers_json.h"
 
 namespace crumb::jobs {
 namespace {
@@ -88,6 +89,7 @@ Json model_json(const ModelEvaluation& model, const EvaluateReport& report) {
                                     {"value", number_or_null(result.value)},
                                     {"holds", result.holds}});
   }
+  if (model.layers) json.update(json_of(*model.layers));
   return json;
 }
 

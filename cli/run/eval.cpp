@@ -125,6 +125,15 @@ void add_eval(CLI::App& app) {
   verb->add_flag("--per-class", flags->report.per_class,
                  "Print a line for each class, and the confusion matrix")
       ->group(kOutputFlags);
+  verb->add_flag(
+          "--layers", request.layers,
+          "Measure what each quantized layer costs, alone and with all before it, and which to put back")
+      ->group(kOutputFlags);
+  verb->add_option("--layer-samples", request.layer_samples,
+                   "Samples that layers are measured on, the first ones (64)")
+      ->type_name("COUNT")
+      ->group(kOutputFlags)
+      ->check(at_least(1));
   verb->add_flag("--json", flags->json, "Print as JSON")->group(kOutputFlags);
   verb->add_option("--engine", request.engine,
                    "runtime: Crumb's own kernels, the same bits on every machine; libtorch; or auto: "

@@ -6,6 +6,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "cli/output.h"
+#include "cli/run/eval_layers_report.h"
 
 namespace crumb::cli {
 namespace {
@@ -122,6 +123,7 @@ void print(const jobs::EvaluateReport& report, const EvalReportOptions& options)
     print_worst(model, report);
     if (options.per_class) print_classes(model, report);
     print_conditions(model);
+    if (model.layers) print(*model.layers);
   }
 }
 

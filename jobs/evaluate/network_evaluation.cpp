@@ -11,6 +11,7 @@
 #include "graph/batches.h"
 #include "jobs/evaluate/conditions.h"
 #include "jobs/evaluate/evaluation_parts.h"
+#include "jobs/evaluate/layers/layer_evaluation.h"
 #include "jobs/evaluate/task_choice.h"
 
 namespace crumb::jobs {
@@ -108,7 +109,23 @@ EvaluateReport NetworkEvaluation::run() {
   }
   if (samples_ == 0) throw Error(observer_.spelled("data") + " holds no samples");
   if (labels_ && !interrupted) labels_->check_end();
-  return report(interrupted);
+  EvaluateReport made = report(interrupted);
+  if (request_.layers) measure_layers(made);
+  return made;
+}
+
+void NetworkEvaluation::measure_layers(EvaluateReport& made) const {
+  const graph::Batches batches = data_.batches();
+  for (std::size_t i = 0; i < made.models.size() && !made.interrupted; ++i)
+    made.models[i].layers = evaluate_layers({.path = request_.models[i],
+                                             .model = networks_[i + 1].graph(),
+                                             .baseline = networks_.front().graph(),
+                                             .batches = batches,
+                                             .axes = networks_.front().axes(),
+                                             .most = request_.layer_samples,
+                                             .prepare = prepare_on(request_.engine, request_.threads),
+                                             .threads = request_.threads},
+                                            made.interrupted, observer_);
 }
 
 void NetworkEvaluation::check_labels(std::int64_t samples) const {

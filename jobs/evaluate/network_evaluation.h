@@ -36,6 +36,7 @@ class NetworkEvaluation {
   /// Adds the samples of all networks' outputs: [networks][outputs].
   void add(const std::vector<std::vector<graph::Tensor>>& made, std::int64_t count);
   EvaluateReport report(bool interrupted) const;
+  void measure_layers(EvaluateReport& made) const;
   ModelEvaluation evaluation_of(std::size_t model) const;
   std::vector<WorstSample> worst_of(const Compared& model) const;
   void tell(std::int64_t done_of_file, std::int64_t file_samples, std::size_t file) const;

@@ -1,0 +1,33 @@
+// Measures the layers of one model against the float baseline.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "jobs/evaluate/layers/layer_runs.h"
+#include "jobs/evaluate_layer.h"
+#include "jobs/observer.h"
+
+namespace crumb::jobs {
+
+struct LayerEvaluation {
+  std::string path;  ///< the model's, for messages
+  const graph::Graph& model;
+  const graph::Graph& baseline;
+  const graph::Batches& batches;  ///< samples as the baseline takes them
+  const graph::BatchAxes& axes;
+  std::size_t most = 64;  ///< samples
+  PrepareGraph prepare;
+  int threads = 0;
+};
+
+/// Of an engine's name: auto, runtime, libtorch.
+PrepareGraph prepare_on(const std::string& engine, int threads);
+
+/// Measures layers; `interrupted` is set, and figures are missing, where a person asked to stop. Layers are
+/// matched by names, else by order, which a note says; another names those that are not matched. Memory: both
+/// networks, twice where one is prepared again, the samples' inputs, and at most 512 MB of what the baseline
+/// computes for them. A model whose quantizers are not understood has no layers, and a note says why.
+EvaluateLayers evaluate_layers(const LayerEvaluation& evaluation, bool& interrupted, Observer& observer);
+
+}  // namespace crumb::jobs
