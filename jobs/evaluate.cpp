@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "jobs/evaluate/network_evaluation.h"
 #include "jobs/evaluate/text_evaluation.h"
+#include "jobs/evaluate/text_layers.h"
 #include "jobs/samples/calibration_samples.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
@@ -31,12 +32,12 @@ EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
   if (!request.task.empty() && !is_of_texts)
     throw usage_error("the task " + request.task + " takes arrays as " + observer.spelled("data") + ", and " +
                       quote_text(request.data[0]) + " is a text");
-  if (request.layers)
-    throw usage_error(observer.spelled("layers") + " takes arrays as " + observer.spelled("data") + ", and " +
-                      quote_text(request.data[0]) + " is a text");
   const bool embeds = request.task.empty() ? models::is_encoder(models::open_graph(request.baseline))
                                            : request.task == "embed";
-  return embeds ? evaluate_sentences(request, observer) : evaluate_language(request, observer);
+  EvaluateReport report =
+      embeds ? evaluate_sentences(request, observer) : evaluate_language(request, observer);
+  if (request.layers) measure_text_layers(request, report, observer);
+  return report;
 }
 
 }  // namespace crumb::jobs

@@ -43,8 +43,9 @@ struct EvaluateRequest {
   std::vector<EvaluateCondition> fail_if = {};
   std::size_t worst = 10;  ///< how many samples are named
 
-  bool layers = false;             ///< measure what each layer costs (jobs/evaluate_layer.h)
-  std::size_t layer_samples = 64;  ///< the first samples, on which it is measured
+  bool layers = false;  ///< measure what each layer costs (jobs/evaluate_layer.h)
+  /// The first samples, on which it is measured; nothing: 64, and 2 windows of 512 tokens of the task lm.
+  std::optional<std::size_t> layer_samples;
 
   // Of some tasks.
   std::optional<double> peak;  ///< image: the range of numbers; nothing: 255 of labels in bytes, else 1

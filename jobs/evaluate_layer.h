@@ -14,7 +14,7 @@ namespace crumb::jobs {
 
 struct EvaluateLayer {
   std::string name;  ///< the baseline's node, or what it gives where it has no name; unmatched: the model's
-  std::string op;    ///< ONNX's operator: Conv, MatMul, Gather
+  std::string op;    ///< of the same node: Conv, MatMul, Gather
   std::string
       weights;        ///< how they are quantized: "int4:channel"; "float32"; of several "int8:channel, keep"
   std::string input;  ///< how its input is quantized: "uint8", "int8:token"; "" where it is not
@@ -28,7 +28,8 @@ struct EvaluateLayer {
   /// weights, and takes its input through the model's quantizer. Of several outputs the mean of their noise
   /// over signal.
   std::optional<double> alone_db;
-  /// What the layer gives in the model, with all before it quantized, against what it gives in the baseline.
+  /// What the layer gives, its bias added, in the model, with all before it quantized, against what it gives
+  /// in the baseline.
   std::optional<double> accumulated_db;
 
   // Of the model on the samples; nothing where no sample reached it, or its input is no float.

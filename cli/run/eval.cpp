@@ -130,7 +130,7 @@ void add_eval(CLI::App& app) {
           "Measure what each quantized layer costs, alone and with all before it, and which to put back")
       ->group(kOutputFlags);
   verb->add_option("--layer-samples", request.layer_samples,
-                   "Samples that layers are measured on, the first ones (64)")
+                   "Samples that layers are measured on, the first ones (64; of lm 2 windows of 512 tokens)")
       ->type_name("COUNT")
       ->group(kOutputFlags)
       ->check(at_least(1));

@@ -74,6 +74,12 @@ def test_sentences_are_scored_as_scipy_scores_what_embed_gives(crumb, short_mini
     assert (bare["samples"], bare["metrics"]) == (70, {})
     assert bare["outputs"]["sentence_embedding"]["cosine"] == pytest.approx(cosine.mean(), rel=1e-9)
     assert bare["worst"][0]["sample"] == np.argmax(((a - b) ** 2).sum(1) / (a * a).sum(1))
+    spoiled = "encoder.layer.0.intermediate.dense.weight"
+    crumb("quantize", short_minilm, "-o", tmp_path / "one.crumb", "--weights", "int8", "--set", f"{spoiled}=int2:channel")
+    layers = evaluated(crumb, tmp_path / "one.crumb", *models[1:], "--data", tmp_path / "pairs.txt", "--layers",
+                       "--layer-samples", 8)  # fmt: skip
+    assert layers["layers"][0]["constants"] == [spoiled]
+    assert layers["advice"][0]["set"] == f"--set '{spoiled}=int8:channel'" and layers["advice"][0]["gain_db"] > 3
     done = crumb("eval", *models, "--data", tmp_path / "lines.txt", "--labels", tmp_path / "scores.txt", status=2)
     assert "tabulator" in done.stderr
 
@@ -98,5 +104,10 @@ def test_texts_are_scored_as_perplexity_scores_them(crumb, tmp_path):
         name: expected[name] for name in ("kl_mean", "kl_median", "kl_p90", "kl_p99", "kl_p999", "kl_largest")}  # fmt: skip
     assert figures["agreement"] == pytest.approx(100 * expected["same_top1"])
     assert found["samples"] == expected["windows"]  # of one piece each
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "one.crumb", "--weights", "int8:group=16", "--activations", "int8:token",
+          "--set", "*.1.mlp.down_proj.weight=int2h:group=16")  # fmt: skip
+    layers = evaluated(crumb, tmp_path / "one.crumb", *how[1:], "--data", tmp_path / "valid.txt", "--layers")["layers"]
+    assert layers[0]["constants"] == ["model.layers.1.mlp.down_proj.weight"] and layers[0]["input"] == "int8:token"
+    assert layers[0]["alone_db"] < layers[1]["alone_db"] - 6 and all("accumulated_db" in layer for layer in layers)
     shown = crumb("eval", *how, "--data", tmp_path / "valid.txt").stdout
     assert re.match(r"\d+ pieces of at most 64 tokens, lm\n", shown)

@@ -43,7 +43,7 @@ Behind behind(const LayeredNetwork& network, std::size_t first) {
 }
 
 /// The part of the changed baseline that computes what the layer changes.
-Graph part_behind(const LayerPair& pair, const Graph& changed, const Behind& from) {
+Graph part_behind(const Graph& changed, const Behind& from) {
   return graph::part_of(changed, from.in_front, from.outputs);
 }
 
@@ -52,7 +52,7 @@ Graph part_behind(const LayerPair& pair, const Graph& changed, const Behind& fro
 std::set<std::string> values_in_front(const LayerPair& pair) {
   const Behind from = behind(pair.baseline, pair.of_baseline.node);
   if (from.outputs.empty()) return {};
-  const Graph part = part_behind(pair, with_model_layer(pair, {}), from);
+  const Graph part = part_behind(with_model_layer(pair, {}), from);
   std::set<std::string> values(part.inputs.begin(), part.inputs.end());
   for (const std::string& input : pair.baseline.graph().inputs) values.erase(input);
   return values;
@@ -65,7 +65,7 @@ std::optional<double> cost_alone(const LayerPair& pair, const std::vector<Tensor
   const Behind from = behind(pair.baseline, pair.of_baseline.node);
   if (from.outputs.empty()) return std::numeric_limits<double>::infinity();
   Graph graph = with_model_layer(pair, weights);
-  Graph part = part_behind(pair, graph, from);
+  Graph part = part_behind(graph, from);
   std::set<std::string> values(part.inputs.begin(), part.inputs.end());
   for (const std::string& input : baseline.inputs) values.erase(input);
   const bool is_part = runs.has(values);

@@ -182,6 +182,7 @@ class Measurement {
     const auto pair = networks_.pair(index);
     if (!pair) return made;
     made.name = baseline().node(pair->of_baseline).name;
+    made.op = baseline().node(pair->of_baseline).op;
     for (const LayerWeight& weight : pair->of_baseline.weights) made.constants.push_back(weight.names.back());
     return made;
   }
@@ -285,8 +286,7 @@ class Measurement {
       layer.of_model = &model().layers()[i];
       if (const auto found = networks_.matched.baseline[i]) {
         layer.of_baseline = &baseline().layers()[*found];
-        const std::vector<std::string>& outputs = baseline().node(*layer.of_baseline).outputs;
-        given.insert(outputs.begin(), outputs.end());
+        given.insert(given_by(baseline(), *layer.of_baseline));
       }
     }
     runs.measure(given);

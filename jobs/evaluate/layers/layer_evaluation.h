@@ -10,13 +10,15 @@
 
 namespace crumb::jobs {
 
+inline constexpr std::size_t kUsualLayerSamples = 64;
+
 struct LayerEvaluation {
   std::string path;  ///< the model's, for messages
   const graph::Graph& model;
   const graph::Graph& baseline;
   const graph::Batches& batches;  ///< samples as the baseline takes them
-  const graph::BatchAxes& axes;
-  std::size_t most = 64;  ///< samples
+  graph::BatchAxes axes;
+  std::size_t most = kUsualLayerSamples;  ///< samples
   PrepareGraph prepare;
   int threads = 0;
 };

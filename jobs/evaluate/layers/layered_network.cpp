@@ -8,6 +8,7 @@
 #include "graph/fresh_names.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/to_float32.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "quant/quant_spec.h"
 
@@ -24,7 +25,8 @@ Graph in_qonnx(Graph graph) {
     return node.is("QuantizeLinear") || node.is("DequantizeLinear") || node.is("QLinearConv") ||
            node.is("QLinearMatMul");
   });
-  return is_qcdq ? exporting::from_qcdq(std::move(graph)) : graph;
+  if (is_qcdq) graph = exporting::from_qcdq(std::move(graph));
+  return graph::to_float32(std::move(graph), graph::Ends::kKept);
 }
 
 Graph with_names(Graph graph) {

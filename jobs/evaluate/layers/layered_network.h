@@ -28,8 +28,8 @@ struct NetworkLayer {
 
 class LayeredNetwork {
  public:
-  /// Quantizers of whatever form become QONNX's, those of constants codes; every node gets a name. Throws
-  /// Error where a file's quantizers have no such form (export/qcdq/from_qcdq.h).
+  /// Quantizers of whatever form become QONNX's, those of constants codes, other floats float32; every node
+  /// gets a name. Throws Error where a file's quantizers have no such form (export/qcdq/from_qcdq.h).
   explicit LayeredNetwork(graph::Graph graph);
 
   const graph::Graph& graph() const { return graph_; }

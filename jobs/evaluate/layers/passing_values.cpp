@@ -9,10 +9,26 @@
 #include "jobs/evaluate/layers/clipped_values.h"
 
 namespace crumb::jobs {
-namespace {
 
 using graph::Node;
 using graph::Tensor;
+
+std::string given_by(const LayeredNetwork& network, const NetworkLayer& layer) {
+  const Node& node = network.node(layer);
+  const auto found = std::ranges::find_if_not(node.outputs, &std::string::empty);
+  if (found == node.outputs.end()) return {};
+  const std::span<const graph::ProductRule> rules = graph::traits_of(node).products;
+  const auto consumers = network.links().consumers(*found);
+  if (rules.size() != 1 || node.has_input(rules[0].bias) || consumers.size() != 1 ||
+      network.links().is_output(*found))
+    return *found;
+  const Node& next = network.graph().nodes[consumers[0]];
+  const bool is_bias = next.is("Add") && next.inputs.size() == 2 &&
+                       network.constants().contains(next.inputs[next.inputs[0] == *found ? 1 : 0]);
+  return is_bias ? next.outputs[0] : *found;
+}
+
+namespace {
 
 /// What follows a layer and keeps its channels: its bias, norm and activation function, and a quantizer.
 std::string behind_activation(const LayeredNetwork& network, std::string value) {
@@ -28,13 +44,6 @@ std::string behind_activation(const LayeredNetwork& network, std::string value) 
     if (!is_followed || next.inputs[at] != value) return value;
     value = next.outputs[0];
   }
-}
-
-/// The first output that there is.
-std::string given_by(const LayeredNetwork& network, const NetworkLayer& layer) {
-  const std::vector<std::string>& outputs = network.node(layer).outputs;
-  const auto found = std::ranges::find_if_not(outputs, &std::string::empty);
-  return found == outputs.end() ? std::string() : *found;
 }
 
 /// The axis of output channels in what a layer gives, counted from the end; nothing where it has none.

@@ -16,6 +16,9 @@ struct PassingValues {
   std::optional<std::uint64_t> channels, dead_channels;
 };
 
+/// What a layer gives, its bias added: some files add it in a node of its own, others in the layer's.
+std::string given_by(const LayeredNetwork& network, const NetworkLayer& layer);
+
 /// A layer of the model, and the baseline's where it is matched.
 struct PassedLayer {
   const NetworkLayer* of_model = nullptr;
