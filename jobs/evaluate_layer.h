@@ -59,6 +59,8 @@ struct EvaluateLayers {
   std::optional<double> sqnr_db;      ///< of the network's result, on these
   std::vector<EvaluateLayer> layers;  ///< by alone_db, the worst first; those without it come last
   std::vector<LayerAdvice> advice;    ///< by gain_db, the best first; none where nothing gains
+  /// SQNR of the network's result with all of the advice; nothing where there is one piece of it, or none.
+  std::optional<double> advised_db;
 };
 
 }  // namespace crumb::jobs

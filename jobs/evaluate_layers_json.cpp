@@ -37,6 +37,7 @@ Json layer_json(const EvaluateLayer& layer) {
 Json json_of(const EvaluateLayers& layers) {
   Json on = {{"samples", layers.samples}};
   add_sqnr(on, "sqnr_db", layers.sqnr_db);
+  add_sqnr(on, "advised_sqnr_db", layers.advised_db);
   Json json = {{"layers_on", std::move(on)}, {"layers", Json::array()}, {"advice", Json::array()}};
   for (const EvaluateLayer& layer : layers.layers) json["layers"].push_back(layer_json(layer));
   for (const LayerAdvice& advice : layers.advice)

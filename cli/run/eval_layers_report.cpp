@@ -40,6 +40,7 @@ void print(const jobs::EvaluateLayers& layers) {
   for (const jobs::LayerAdvice& advice : layers.advice)
     std::cout << "  " << printable(advice.set) << "   # SQNR " << fixed(advice.sqnr_db, 2) << " dB, "
               << fixed(advice.gain_db, 2) << " more; " << advice.bytes << " bytes of codes more\n";
+  if (layers.advised_db) std::cout << "  all of these: SQNR " << fixed(*layers.advised_db, 2) << " dB\n";
 }
 
 }  // namespace crumb::cli

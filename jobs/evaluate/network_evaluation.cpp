@@ -122,6 +122,7 @@ void NetworkEvaluation::measure_layers(EvaluateReport& made) const {
                                              .baseline = networks_.front().graph(),
                                              .batches = batches,
                                              .axes = networks_.front().axes(),
+                                             .model_axes = networks_[i + 1].axes(),
                                              .most = request_.layer_samples.value_or(kUsualLayerSamples),
                                              .prepare = prepare_on(request_.engine, request_.threads),
                                              .threads = request_.threads},

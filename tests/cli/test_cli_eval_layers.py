@@ -247,3 +247,69 @@ def test_every_form_of_file_has_the_same_figures(crumb, tmp_path):
                     assert one.get(key) == other.get(key), (seed, form, key)
                 for key in ("weights_sqnr_db", "alone_db", "accumulated_db", "range", "clipped"):
                     assert one.get(key) == pytest.approx(other.get(key), rel=1e-5, abs=1e-3), (seed, form, key)
+
+
+def two_products(path, names, outputs=("y",), sizes=(4, 6, 3)):
+    """x [N, 4] through two matrix products; both results may be outputs."""
+    rng = np.random.default_rng(3)
+    values = [rng.standard_normal(sizes[i : i + 2]).astype(np.float32) for i in range(2)]
+    nodes = [h.make_node("MatMul", ["x", names[0]], ["a"]), h.make_node("Relu", ["a"], ["b"]),
+             h.make_node("MatMul", ["b", names[1]], ["y"])]  # fmt: skip
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, ["N", sizes[0]])],
+                         [h.make_tensor_value_info(name, T.FLOAT, ["N", None]) for name in outputs],
+                         [numpy_helper.from_array(*one) for one in zip(values, names, strict=True)])  # fmt: skip
+    path.write_bytes(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8).SerializeToString())
+    np.save(path.with_suffix(".npy"), rng.standard_normal((30, sizes[0])).astype(np.float32))
+    return path, path.with_suffix(".npy")
+
+
+@pytest.mark.parametrize("name", ["it's [a] * = b?", "re:x", "a\\b", "$(touch no)`"])
+def test_flags_are_pasteable_whatever_the_name(crumb, tmp_path, name):
+    baseline, x = two_products(tmp_path / "float.onnx", [name, "other"])
+    flags = ["--weights", "binary:channel", "--method", "rounding", "--set", "other=int8"]
+    crumb("quantize", baseline, "-o", tmp_path / "m.crumb", *flags)
+    found = layers_of(crumb, tmp_path / "m.crumb", baseline, x)
+    assert found["layers"][0]["constants"] == [name] and len(found["advice"]) >= 1
+    advice = found["advice"][0]["set"]
+    crumb("quantize", baseline, "-o", tmp_path / "m.crumb", *flags, *shlex.split(advice))
+    then = layers_of(crumb, tmp_path / "m.crumb", baseline, x)
+    assert then["layers"][0]["weights_sqnr_db"] is None or then["layers"][0]["weights_sqnr_db"] > 30
+    assert then["layers_on"]["sqnr_db"] == pytest.approx(found["advice"][0]["sqnr_db"], abs=0.5)
+
+
+def test_several_outputs_have_the_mean_of_their_noise(crumb, tmp_path):
+    baseline, x = two_products(tmp_path / "float.onnx", ["one", "two"], outputs=("a", "y"))
+    crumb("quantize", baseline, "-o", tmp_path / "m.crumb", "--weights", "int3:channel", "--method", "rounding")
+    crumb("export", tmp_path / "m.crumb", "--to", "float", "-o", tmp_path / "m.onnx")
+    values = {one.name: numpy_helper.to_array(one) for one in load(tmp_path / "m.onnx").graph.initializer}
+    floats = {one.name: numpy_helper.to_array(one) for one in load(baseline).graph.initializer}
+    found = {layer["constants"][0]: layer["alone_db"] for layer in layers_of(crumb, tmp_path / "m.crumb", baseline, x)["layers"]}
+
+    def outputs(one, two):
+        a = np.load(x) @ one
+        return a, np.maximum(a, 0) @ two
+
+    meant = outputs(floats["one"], floats["two"])
+    for name in found:
+        weights = {**floats, name: values[name]}
+        shares = [10 ** (-sqnr(m, f) / 10) if (m != f).any() else 0 for m, f in zip(meant, outputs(weights["one"], weights["two"]), strict=True)]
+        assert found[name] == pytest.approx(-10 * np.log10(np.mean(shares)), abs=1e-3)
+
+
+def test_what_cannot_be_measured_is_said(crumb, tmp_path):
+    baseline, x = two_products(tmp_path / "float.onnx", ["one", "two"])
+    other, _ = two_products(tmp_path / "other.onnx", ["three", "two"], sizes=(4, 5, 3))
+    eval_of = ["--baseline", baseline, "--data", x, "--layers", "--worst", 0, "--json"]
+    crumb("quantize", other, "-o", tmp_path / "other.crumb", "--weights", "int4:channel", "--method", "rounding")
+    done = crumb("eval", tmp_path / "other.crumb", *eval_of)
+    assert "has 2 layers that the baseline has not" in done.stderr
+    layers = json.loads(done.stdout)["layers"]
+    assert [layer["weights"] for layer in layers] == ["int4:channel"] * 2
+    assert all("alone_db" not in layer and layer["constants"] == [] and "range" in layer for layer in layers)
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    quantization.quantize_dynamic(baseline, tmp_path / "dynamic.onnx")
+    done = crumb("eval", tmp_path / "dynamic.onnx", *eval_of)
+    assert "layers of" in done.stderr and "DynamicQuantizeLinear" in done.stderr
+    assert json.loads(done.stdout)["layers"] == []
+    done = crumb("eval", baseline, *eval_of)
+    assert "has none that are quantized" in done.stderr

@@ -50,19 +50,19 @@ Graph part_behind(const Graph& changed, const Behind& from) {
 }  // namespace
 
 std::set<std::string> values_in_front(const LayerPair& pair) {
-  const Behind from = behind(pair.baseline, pair.of_baseline.node);
+  const Behind from = behind(*pair.baseline, pair.of_baseline->node);
   if (from.outputs.empty()) return {};
   const Graph part = part_behind(with_model_layer(pair, {}), from);
   std::set<std::string> values(part.inputs.begin(), part.inputs.end());
-  for (const std::string& input : pair.baseline.graph().inputs) values.erase(input);
+  for (const std::string& input : pair.baseline->graph().inputs) values.erase(input);
   return values;
 }
 
 std::optional<double> cost_alone(const LayerPair& pair, const std::vector<Tensor>& weights,
                                  const BaselineRuns& runs, const LayerSamples& samples,
                                  const PrepareGraph& prepare) {
-  const Graph& baseline = pair.baseline.graph();
-  const Behind from = behind(pair.baseline, pair.of_baseline.node);
+  const Graph& baseline = pair.baseline->graph();
+  const Behind from = behind(*pair.baseline, pair.of_baseline->node);
   if (from.outputs.empty()) return std::numeric_limits<double>::infinity();
   Graph graph = with_model_layer(pair, weights);
   Graph part = part_behind(graph, from);

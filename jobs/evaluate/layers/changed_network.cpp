@@ -80,12 +80,12 @@ class Copier {
 
 class Planter {
  public:
-  Planter(Graph& graph, const LayerPair& pair) : pair_(pair), copier_(graph, pair.model) {}
+  Planter(Graph& graph, const LayerPair& pair) : pair_(pair), copier_(graph, *pair.model) {}
 
   /// The baseline's value behind the quantizers that the model's value comes through; itself where there are
   /// none.
   std::string quantized(const std::string& of_model, const std::string& of_baseline) {
-    const LayeredNetwork& model = pair_.model;
+    const LayeredNetwork& model = *pair_.model;
     if (model.quantizers_before(of_model).empty()) return of_baseline;
     const Node& node = model.graph().nodes[model.links().producer(of_model)];
     if (graph::is_quantizer(node)) return copier_.quantizer(node, of_baseline);
@@ -103,9 +103,9 @@ class Planter {
 
  private:
   const Node* same_node(const Node& node, const std::string& of_baseline) const {
-    const std::size_t maker = pair_.baseline.links().producer(of_baseline);
+    const std::size_t maker = pair_.baseline->links().producer(of_baseline);
     if (maker == Links::kNone) return nullptr;
-    const Node& own = pair_.baseline.graph().nodes[maker];
+    const Node& own = pair_.baseline->graph().nodes[maker];
     return own.op == node.op && own.domain == node.domain && own.inputs.size() == node.inputs.size() &&
                    own.outputs.size() == 1
                ? &own
@@ -153,18 +153,18 @@ void insert_before(Graph& graph, std::size_t node, std::vector<Node> nodes) {
 
 std::optional<std::vector<Tensor>> model_weights_of(const LayerPair& pair) {
   std::vector<Tensor> made;
-  for (std::size_t i = 0; i < pair.of_model.weights.size(); ++i) {
-    const auto values = pair.model.values_of(pair.of_model.weights[i].value);
+  for (std::size_t i = 0; i < pair.of_model->weights.size(); ++i) {
+    const auto values = pair.model->values_of(pair.of_model->weights[i].value);
     if (!values) return {};
-    made.push_back(laid_out_for(pair.baseline, pair.of_baseline, i, pair.model, pair.of_model, *values));
+    made.push_back(laid_out_for(*pair.baseline, *pair.of_baseline, i, *pair.model, *pair.of_model, *values));
   }
   return made;
 }
 
 std::optional<std::vector<Tensor>> baseline_weights_of(const LayerPair& pair) {
   std::vector<Tensor> made;
-  for (const LayerWeight& weight : pair.of_baseline.weights) {
-    const auto values = pair.baseline.values_of(weight.value);
+  for (const LayerWeight& weight : pair.of_baseline->weights) {
+    const auto values = pair.baseline->values_of(weight.value);
     if (!values) return {};
     made.push_back(*values);
   }
@@ -172,27 +172,34 @@ std::optional<std::vector<Tensor>> baseline_weights_of(const LayerPair& pair) {
 }
 
 Graph with_model_layer(const LayerPair& pair, const std::vector<Tensor>& weights) {
-  Graph graph = pair.baseline.graph();
-  set_weights(graph, pair.baseline, pair.of_baseline, weights);
-  if (!pair.of_model.data || !pair.of_baseline.data) return graph;
+  Graph graph = pair.baseline->graph();
+  set_weights(graph, *pair.baseline, *pair.of_baseline, weights);
+  if (!pair.of_model->data || !pair.of_baseline->data) return graph;
   Planter planter(graph, pair);
-  std::string& input = graph.nodes[pair.of_baseline.node].inputs[*pair.of_baseline.data];
-  input = planter.quantized(pair.model.node(pair.of_model).inputs[*pair.of_model.data], input);
-  insert_before(graph, pair.of_baseline.node, planter.take());
+  std::string& input = graph.nodes[pair.of_baseline->node].inputs[*pair.of_baseline->data];
+  input = planter.quantized(pair.model->node(*pair.of_model).inputs[*pair.of_model->data], input);
+  insert_before(graph, pair.of_baseline->node, planter.take());
   return graph;
 }
 
-Graph with_baseline_layer(const LayerPair& pair, const std::vector<Tensor>& weights, bool input) {
-  Graph graph = pair.model.graph();
-  std::vector<Tensor> own;
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    own.push_back(laid_out_for(pair.model, pair.of_model, i, pair.baseline, pair.of_baseline, weights[i]));
-  set_weights(graph, pair.model, pair.of_model, own);
-  if (!input || !pair.of_model.data) return graph;
-  Remover remover(graph, pair.model);
-  std::string& value = graph.nodes[pair.of_model.node].inputs[*pair.of_model.data];
-  value = remover.in_floats(value);
-  insert_before(graph, pair.of_model.node, remover.take());
+Graph with_baseline_layers(std::vector<PutBack> layers) {
+  Graph graph = layers.at(0).pair.model->graph();
+  // From the last one on, so that nodes which are inserted move none that is still to come.
+  std::ranges::sort(layers, std::ranges::greater(),
+                    [](const PutBack& layer) { return layer.pair.of_model->node; });
+  for (const PutBack& layer : layers) {
+    const LayerPair& pair = layer.pair;
+    std::vector<Tensor> own;
+    for (std::size_t i = 0; i < layer.weights.size(); ++i)
+      own.push_back(
+          laid_out_for(*pair.model, *pair.of_model, i, *pair.baseline, *pair.of_baseline, layer.weights[i]));
+    set_weights(graph, *pair.model, *pair.of_model, own);
+    if (!layer.input || !pair.of_model->data) continue;
+    Remover remover(graph, *pair.model);
+    std::string& value = graph.nodes[pair.of_model->node].inputs[*pair.of_model->data];
+    value = remover.in_floats(value);
+    insert_before(graph, pair.of_model->node, remover.take());
+  }
   return graph;
 }
 

@@ -9,12 +9,12 @@
 
 namespace crumb::jobs {
 
-/// A layer in both networks.
+/// A layer in both networks, none of them null.
 struct LayerPair {
-  const LayeredNetwork& model;
-  const LayeredNetwork& baseline;
-  const NetworkLayer& of_model;
-  const NetworkLayer& of_baseline;
+  const LayeredNetwork* model = nullptr;
+  const LayeredNetwork* baseline = nullptr;
+  const NetworkLayer* of_model = nullptr;
+  const NetworkLayer* of_baseline = nullptr;
 };
 
 /// The weights of a layer, float32: the model's as the baseline's node takes them, or the baseline's as they
@@ -27,9 +27,15 @@ std::optional<std::vector<graph::Tensor>> baseline_weights_of(const LayerPair& p
 /// Concat. Other consumers of the same values take them as they were.
 graph::Graph with_model_layer(const LayerPair& pair, const std::vector<graph::Tensor>& weights);
 
-/// The model where this layer has these weights, given as the baseline's node takes them; with `input` also
-/// takes its input without a quantizer. Other consumers of both keep what they had.
-graph::Graph with_baseline_layer(const LayerPair& pair, const std::vector<graph::Tensor>& weights,
-                                 bool input);
+/// A layer of the model that is put back.
+struct PutBack {
+  LayerPair pair;
+  std::vector<graph::Tensor> weights;  ///< as the baseline's node takes them
+  bool input = false;                  ///< takes its input without a quantizer, too
+};
+
+/// The model with these layers put back, all of one model and each once. Other consumers of their weights and
+/// inputs keep what they had.
+graph::Graph with_baseline_layers(std::vector<PutBack> layers);
 
 }  // namespace crumb::jobs

@@ -23,10 +23,10 @@ struct AdvisedLayer {
 using MeasureModel = std::function<std::optional<double>(const graph::Graph& changed)>;
 
 /// Tries each layer with weights of int8:channel, where it has fewer bits, and in floats; of both takes the
-/// eight bits where they gain nearly as much. `now`: the model's own SQNR. The best come first; what gains
-/// less than a hundredth of a dB is left out.
-std::vector<LayerAdvice> advise(const std::vector<AdvisedLayer>& layers, double now,
-                                const MeasureModel& measure, int threads);
+/// eight bits where they gain nearly as much. Puts the advice, its best `most`, and what it gains together
+/// into `made`, whose sqnr_db is the model's own. What gains less than a hundredth of a dB is left out.
+void advise(const std::vector<AdvisedLayer>& layers, std::size_t most, const MeasureModel& measure,
+            int threads, EvaluateLayers& made);
 
 /// "--set 'conv1.weight=int8:channel'": a flag of crumb quantize that reaches this constant alone, quoted for
 /// a shell.

@@ -24,7 +24,7 @@ using graph::Graph;
 using graph::Tensor;
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 20;
-constexpr std::size_t kMostAdvised = 5, kMostNamed = 3;
+constexpr std::size_t kMostTried = 8, kMostAdvised = 5, kMostNamed = 3;
 constexpr std::int64_t kTogether = 8;  // samples
 constexpr int kUsualRegister = 32;
 constexpr double kNoRounding = 0;  // dB: weights that differ by as much as there is of them
@@ -38,10 +38,10 @@ struct ComparedNetworks {
   std::optional<LayerPair> pair(std::size_t layer) const {
     const auto found = matched.baseline[layer];
     if (!found) return {};
-    return LayerPair{.model = *model,
-                     .baseline = *baseline,
-                     .of_model = model->layers()[layer],
-                     .of_baseline = baseline->layers()[*found]};
+    return LayerPair{.model = model.get(),
+                     .baseline = baseline.get(),
+                     .of_model = &model->layers()[layer],
+                     .of_baseline = &baseline->layers()[*found]};
   }
 };
 
@@ -181,9 +181,10 @@ class Measurement {
     made.input = joined(formats, ", ");
     const auto pair = networks_.pair(index);
     if (!pair) return made;
-    made.name = baseline().node(pair->of_baseline).name;
-    made.op = baseline().node(pair->of_baseline).op;
-    for (const LayerWeight& weight : pair->of_baseline.weights) made.constants.push_back(weight.names.back());
+    made.name = baseline().node(*pair->of_baseline).name;
+    made.op = baseline().node(*pair->of_baseline).op;
+    for (const LayerWeight& weight : pair->of_baseline->weights)
+      made.constants.push_back(weight.names.back());
     return made;
   }
 
@@ -205,7 +206,7 @@ class Measurement {
   void measure() {
     count_accumulators();
     if (chosen_.empty()) return;
-    const auto own = fixed_batch(model().graph(), {}),
+    const auto own = fixed_batch(model().graph(), evaluation_.model_axes),
                other = fixed_batch(baseline().graph(), evaluation_.axes);
     if (own && other && own != other)
       return observer_.note("layers of " + quote_text(evaluation_.path) + " are not measured: it takes " +
@@ -334,15 +335,15 @@ class Measurement {
     for (std::size_t i = 0; i < chosen_.size(); ++i)
       if (made_.layers[i].alone_db && networks_.pair(chosen_[i])) order.push_back(i);
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return cost_of(made_.layers[i]); });
-    order.resize(std::min(order.size(), kMostAdvised));
+    order.resize(std::min(order.size(), kMostTried));
     std::vector<AdvisedLayer> layers;
     for (const std::size_t i : order)
       layers.push_back({.pair = *networks_.pair(chosen_[i]),
                         .name = made_.layers[i].name,
                         .constants = made_.layers[i].constants});
-    made_.advice = advise(
-        layers, *made_.sqnr_db, [&](const Graph& changed) { return loss_of(changed, runs, samples); },
-        evaluation_.threads);
+    advise(
+        layers, kMostAdvised, [&](const Graph& changed) { return loss_of(changed, runs, samples); },
+        evaluation_.threads, made_);
   }
 
   const LayerEvaluation& evaluation_;

@@ -16,8 +16,8 @@ struct LayerEvaluation {
   std::string path;  ///< the model's, for messages
   const graph::Graph& model;
   const graph::Graph& baseline;
-  const graph::Batches& batches;  ///< samples as the baseline takes them
-  graph::BatchAxes axes;
+  const graph::Batches& batches;          ///< samples as the baseline takes them
+  graph::BatchAxes axes, model_axes;      ///< of samples, in the baseline's inputs and in the model's
   std::size_t most = kUsualLayerSamples;  ///< samples
   PrepareGraph prepare;
   int threads = 0;

@@ -7,6 +7,7 @@
 #include "graph/facts/lift_quantized.h"
 #include "graph/fresh_names.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/operator_traits.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/to_float32.h"
 #include "graph/qonnx/quantized_constants.h"
@@ -19,13 +20,16 @@ using graph::Graph;
 using graph::Node;
 using graph::Tensor;
 
+/// Whether the node takes or gives integers in place of floats, as files for onnxruntime do.
+bool is_of_integers(const Node& node) {
+  const std::span<const graph::ProductRule> rules = graph::traits_of(node).products;
+  return node.is("QuantizeLinear") || node.is("DequantizeLinear") || node.is("DynamicQuantizeLinear") ||
+         (!rules.empty() && rules[0].integers);
+}
+
 Graph in_qonnx(Graph graph) {
   graph = graph::plain_constants(graph::sorted(std::move(graph)));
-  const bool is_qcdq = std::ranges::any_of(graph.nodes, [](const Node& node) {
-    return node.is("QuantizeLinear") || node.is("DequantizeLinear") || node.is("QLinearConv") ||
-           node.is("QLinearMatMul");
-  });
-  if (is_qcdq) graph = exporting::from_qcdq(std::move(graph));
+  if (std::ranges::any_of(graph.nodes, is_of_integers)) graph = exporting::from_qcdq(std::move(graph));
   return graph::to_float32(std::move(graph), graph::Ends::kKept);
 }
 
