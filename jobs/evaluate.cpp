@@ -5,14 +5,33 @@
 #include "base/error.h"
 #include "base/files/inputs.h"
 #include "base/files/text.h"
+#include "jobs/engines/torchscript_file.h"
 #include "jobs/evaluate/network_evaluation.h"
 #include "jobs/evaluate/text_evaluation.h"
 #include "jobs/evaluate/text_layers.h"
 #include "jobs/samples/calibration_samples.h"
+#include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
 
 namespace crumb::jobs {
+
+namespace {
+
+/// Whether texts are for a sentence encoder, else for a language model. Throws usage Error where the baseline
+/// is neither.
+bool embeds_texts(const EvaluateRequest& request, const Observer& observer) {
+  if (!request.task.empty()) return request.task == "embed";
+  const bool is_archive = is_torchscript(request.baseline);
+  const graph::Graph graph = is_archive ? graph::Graph() : models::open_graph(request.baseline);
+  if (is_archive || !models::is_checkpoint(request.baseline))
+    throw usage_error(observer.spelled("data") + " " + quote_text(request.data[0]) +
+                      " is a text, which is for language models and sentence encoders, and " +
+                      quote_text(request.baseline) + " is a graph: expected arrays (.npy)");
+  return models::is_encoder(graph);
+}
+
+}  // namespace
 
 bool EvaluateReport::fails() const {
   return std::ranges::any_of(models, [](const ModelEvaluation& model) {
@@ -32,10 +51,9 @@ EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
   if (!request.task.empty() && !is_of_texts)
     throw usage_error("the task " + request.task + " takes arrays as " + observer.spelled("data") + ", and " +
                       quote_text(request.data[0]) + " is a text");
-  const bool embeds = request.task.empty() ? models::is_encoder(models::open_graph(request.baseline))
-                                           : request.task == "embed";
-  EvaluateReport report =
-      embeds ? evaluate_sentences(request, observer) : evaluate_language(request, observer);
+  for (const std::string& data : request.data) refuse_foreign_samples(data, observer.spelled("data"));
+  EvaluateReport report = embeds_texts(request, observer) ? evaluate_sentences(request, observer)
+                                                          : evaluate_language(request, observer);
   if (request.layers) measure_text_layers(request, report, observer);
   return report;
 }

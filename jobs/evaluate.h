@@ -37,7 +37,7 @@ struct EvaluateRequest {
   std::vector<std::string> models;
   std::string baseline;           ///< another of these, the float one
   std::vector<std::string> data;  ///< samples (jobs/samples/calibration_data.h)
-  std::string labels = {};        ///< an array or a folder of them, first axis: samples; "": none
+  std::string labels = {};        ///< an array or a folder of them, first axis: samples; or lines; "": none
   std::string task = {};          ///< one of evaluate_tasks(); "": guessed
   std::string output = {};        ///< the output that labels are of; "": the first
   std::vector<EvaluateCondition> fail_if = {};
@@ -49,7 +49,7 @@ struct EvaluateRequest {
 
   // Of some tasks.
   std::optional<double> peak;  ///< image: the range of numbers; nothing: 255 of labels in bytes, else 1
-  double threshold = 0.5;      ///< segment: above it, an output of one number a pixel is class 1
+  double threshold = 0.5;      ///< classify, segment: above it, an output of one float is class 1
   std::string alphabet = {};   ///< ctc: a file with the symbols of classes, one a line
   std::size_t blank = 0;       ///< ctc: its class
   std::size_t context = 1024;  ///< lm: tokens of a window

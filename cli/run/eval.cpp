@@ -71,9 +71,10 @@ void add_eval(CLI::App& app) {
       "DATA")
       ->group(kInputFlags)
       ->required();
-  verb->add_option("--labels", request.labels,
-                   "What the samples should give: Y.npy (first axis: samples) or a folder of them; texts or "
-                   "scores of pairs also one a line")
+  verb->add_option(
+          "--labels", request.labels,
+          "What the samples should give: Y.npy (first axis: samples) or a folder of them, or a text with "
+          "one on each line")
       ->type_name("FILE")
       ->group(kInputFlags);
   std::vector<std::string> tasks;
@@ -89,8 +90,9 @@ void add_eval(CLI::App& app) {
       ->type_name("NUMBER")
       ->group(kTaskFlags)
       ->check(above_zero());
-  verb->add_option("--threshold", request.threshold,
-                   "Of segment with one number a pixel: above it a pixel is of class 1 (0.5)")
+  verb->add_option(
+          "--threshold", request.threshold,
+          "Of classify and segment with one float a sample or pixel: above it, it is of class 1 (0.5)")
       ->type_name("NUMBER")
       ->group(kTaskFlags);
   verb->add_option(

@@ -1,5 +1,6 @@
 #include "cli/run/eval_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -14,6 +15,13 @@ namespace {
 std::string p_text(double p) {
   constexpr double kLeast = 0.0001;
   return p < kLeast ? "< 0.0001" : fixed(p, 4);
+}
+
+/// "samples", and "sample" of one; "pieces of a text", and "piece of a text".
+std::string counted_noun(const jobs::EvaluateReport& report) {
+  std::string noun = report.samples_are;
+  if (report.samples == 1) noun.erase(std::min(noun.find(' '), noun.size()) - 1, 1);
+  return noun;
 }
 
 void print_metrics(const jobs::ModelEvaluation& model) {
@@ -112,7 +120,7 @@ void print_conditions(const jobs::ModelEvaluation& model) {
 }  // namespace
 
 void print(const jobs::EvaluateReport& report, const EvalReportOptions& options) {
-  std::cout << report.samples << " " << report.samples_are
+  std::cout << report.samples << " " << counted_noun(report)
             << (report.interrupted ? " until the interruption" : "");
   if (!report.task.empty()) std::cout << ", " << report.task;
   std::cout << "\n";

@@ -22,7 +22,7 @@ double determination(std::span<const double> sums) {
     const double spread = sums[i + 1] - sums[i] * sums[i] / sums[0], error = sums[i + 2];
     all += spread > 0 ? 1 - error / spread : error == 0 ? 1 : 0;
   }
-  return sums[0] < 2 ? std::numeric_limits<double>::quiet_NaN() : all / static_cast<double>(numbers);
+  return !(sums[0] >= 2) ? std::numeric_limits<double>::quiet_NaN() : all / static_cast<double>(numbers);
 }
 
 }  // namespace
@@ -40,13 +40,15 @@ Regression::Regression(std::size_t numbers)
 void Regression::add(const SampleOutput& output, const SampleLabel& label) {
   check_same_shape(output, label, "regress");
   if (first_.empty()) first_.assign(label.values.begin(), label.values.end());
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const bool has_first_shape = label.values.size() == first_.size();
   double squares = 0, sizes = 0;
-  std::vector<Term> terms{{0, 1}};
+  std::vector<Term> terms{{0, has_first_shape ? 1 : kNone}};
   for (std::size_t i = 0; i < label.values.size(); ++i) {
     const double error = static_cast<double>(label.values[i]) - output.values[i];
     squares += error * error;
     sizes += std::abs(error);
-    if (!r2_) continue;
+    if (!r2_ || !has_first_shape) continue;
     const double y = static_cast<double>(label.values[i]) - first_[i];
     const auto sum = static_cast<std::uint32_t>(1 + kOfEach * i);
     terms.insert(terms.end(), {{sum, y}, {sum + 1, y * y}, {sum + 2, error * error}});

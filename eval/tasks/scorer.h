@@ -20,6 +20,7 @@ inline constexpr std::int64_t kIgnoredClass = -100;
 struct SampleOutput {
   std::span<const std::int64_t> shape;
   std::span<const float> values;
+  bool are_whole = false;  ///< integers or yes and no: classes, where a task takes these
 };
 
 /// What a sample should give: what the task takes, and the rest empty.
@@ -51,7 +52,8 @@ class Scorer {
   /// Of classes that labels have, in order; none where the task has no classes.
   virtual std::vector<ClassFigure> classes() const { return {}; }
   virtual std::string_view class_figure() const { return ""; }  ///< what classes() gives: "recall"
-  /// [classes, classes], rows being labels and columns what the model gave; none where there is none.
+  /// [classes, classes], rows being labels and columns what the model gave; none where there is none, or
+  /// there are more classes than ConfusionCounts::kMostClasses.
   virtual std::vector<std::vector<std::uint64_t>> confusion() const { return {}; }
   /// What the model gave for a sample, and what it should have; empty where that would be long.
   virtual std::string answer([[maybe_unused]] std::size_t sample) const { return ""; }

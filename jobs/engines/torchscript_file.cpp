@@ -91,6 +91,31 @@ std::vector<Tensor> example_of(const Graph& names, const TorchScriptExample& exa
   return all;
 }
 
+/// Requests of NAME=... with forward()'s own names in the place of those that another network has, without
+/// those of inputs that forward() does not take.
+std::vector<std::string> by_own_names(const std::vector<std::string>& requests,
+                                      const std::vector<std::string>& own,
+                                      const std::vector<std::string>& called) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  const bool are_called_so =
+      std::ranges::all_of(own, [&](const std::string& name) { return has(called, name); });
+  std::vector<std::string> translated;
+  for (const std::string& requested : requests) {
+    const auto name = std::ranges::find_if(
+        called, [&](const std::string& one) { return requested.starts_with(one + "="); });
+    if (name == called.end())
+      translated.push_back(requested);
+    else if (!are_called_so && called.size() == own.size())
+      translated.push_back(own[static_cast<std::size_t>(name - called.begin())] +
+                           requested.substr(name->size()));
+    else if (has(own, *name))
+      translated.push_back(requested);
+  }
+  return translated;
+}
+
 /// Leaves each input its first samples.
 void take_first(graph::TorchScriptCall& call, std::int64_t most) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
@@ -118,24 +143,29 @@ bool is_torchscript(const fs::path& path) {
          });
 }
 
-TorchScriptGraph read_torchscript(const fs::path& path, const TorchScriptExample& example,
+TorchScriptGraph read_torchscript(const fs::path& path, const TorchScriptExample& given,
                                   const Observer& observer) {
   const graph::TorchScriptReader& reader = open_torchscript_reader();
   const std::string field = observer.spelled("arguments");
-  graph::TorchScriptCall call{.inputs = {}, .constants = constants_of(example.arguments, field)};
+  graph::TorchScriptCall call{.inputs = {}, .constants = constants_of(given.arguments, field)};
   Graph names;
+  TorchScriptExample example = given;
   const std::vector<TorchScriptArgument> arguments = reader.arguments(path);
   for (const TorchScriptArgument& argument : arguments) {
     const std::string what = quote_text(path.string()) + ": forward() takes " + quote_text(argument.name) +
                              " of type " + argument.type;
     const bool is_constant = call.constants.contains(argument.name);
     if (is_constant && argument.is_tensor)
-      throw usage_error(what + ", which is no constant: give " + example.inputs_field + " " + argument.name +
+      throw usage_error(what + ", which is no constant: give " + given.inputs_field + " " + argument.name +
                         "=FILE.npy");
     if (is_constant || argument.has_default) continue;
     if (!argument.is_tensor) throw usage_error(what + ": give " + field + " " + argument.name + "=VALUE");
     names.inputs.push_back(argument.name);
     names.values[argument.name].type = graph::ElementType::kFloat;
+  }
+  if (!given.called.empty()) {
+    example.inputs = by_own_names(given.inputs, names.inputs, given.called);
+    example.batch_axes = by_own_names(given.batch_axes, names.inputs, given.called);
   }
   for (const auto& [name, shape] : example.shapes)
     if (std::ranges::find(names.inputs, name) == names.inputs.end())

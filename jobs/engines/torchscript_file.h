@@ -26,6 +26,10 @@ struct TorchScriptExample {
   std::vector<std::string> batch_axes = {};  ///< NAME=AXIS: inputs whose samples are not on axis 0
   /// Of an array with more samples these are taken, the first; 0: all.
   std::int64_t most_samples = 0;
+  /// What inputs and batch_axes call forward()'s inputs, where they go by another network's names: a name
+  /// that forward() has too is the same input; where it does not have them all, they follow its order. Empty:
+  /// its own.
+  std::vector<std::string> called = {};
   bool narrows = true;  ///< arrays in float64, which NumPy makes by default, are float32
 };
 

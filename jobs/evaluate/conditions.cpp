@@ -62,15 +62,15 @@ bool compares(double value, const EvaluateCondition& condition) {
 
 /// The figure of that name; nothing where the evaluation has none.
 std::optional<double> figure_of(const std::string& name, const ModelEvaluation& evaluation,
-                                std::size_t output) {
+                                std::optional<std::size_t> output) {
   for (const EvaluateMetric& metric : evaluation.metrics) {
     const std::string own(metric.name.name);
     if (name == own) return metric.figures.model;
     if (name != own + std::string(kDrop)) continue;
     return metric.name.more_is_better ? -metric.figures.difference : metric.figures.difference;
   }
-  if (output >= evaluation.outputs.size()) return std::nullopt;
-  const eval::OutputFigures& figures = evaluation.outputs[output].figures;
+  if (!output) return std::nullopt;
+  const eval::OutputFigures& figures = evaluation.outputs.at(*output).figures;
   for (const OutputName& one : kOutputNames)
     if (name == one.name && (!one.of_rows || figures.rows)) return one.figure(figures);
   return std::nullopt;
@@ -96,25 +96,26 @@ EvaluateCondition parse_evaluate_condition(const std::string& text, const std::s
 }
 
 void check_conditions(const std::vector<EvaluateCondition>& conditions,
-                      const std::vector<eval::MetricName>& metrics, bool has_rows, const std::string& field) {
+                      const std::vector<eval::MetricName>& metrics, OutputFiguresThere output,
+                      const std::string& field) {
   std::vector<std::string> names;
   for (const eval::MetricName& metric : metrics) {
     names.emplace_back(metric.name);
     names.push_back(std::string(metric.name) + std::string(kDrop));
   }
-  for (const OutputName& output : kOutputNames)
-    if (has_rows || !output.of_rows) names.emplace_back(output.name);
+  for (const OutputName& one : kOutputNames)
+    if (output.are_there && (output.have_rows || !one.of_rows)) names.emplace_back(one.name);
   for (const EvaluateCondition& condition : conditions) {
     if (std::ranges::find(names, condition.name) != names.end()) continue;
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
     throw usage_error(field + " " + quote_text(condition.text) + ": this evaluation has no " +
-                      quote_text(condition.name) + ", but " + list);
+                      quote_text(condition.name) + (list.empty() ? "" : ", but " + list));
   }
 }
 
 std::vector<ConditionResult> hold(const std::vector<EvaluateCondition>& conditions,
-                                  const ModelEvaluation& evaluation, std::size_t output) {
+                                  const ModelEvaluation& evaluation, std::optional<std::size_t> output) {
   std::vector<ConditionResult> made;
   for (const EvaluateCondition& condition : conditions) {
     const double value =

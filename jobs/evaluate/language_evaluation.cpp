@@ -54,7 +54,7 @@ EvaluateReport evaluate_language(const EvaluateRequest& request, Observer& obser
     throw usage_error(observer.spelled("data") + " takes one text for the task lm");
   if (!request.labels.empty())
     throw usage_error(observer.spelled("labels") + ": the task lm has none, its text says what comes next");
-  check_conditions(request.fail_if, {kPerplexity}, true, observer.spelled("fail_if"));
+  check_conditions(request.fail_if, {kPerplexity}, {}, observer.spelled("fail_if"));
   const ScoreReport scores = score_text(read_tokenized_text(request.data[0], observer),
                                         {.models = request.models,
                                          .text = request.data[0],

@@ -25,12 +25,15 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;  // of inputs that
 std::vector<EvaluatedNetwork> open_networks(const EvaluateRequest& request, Observer& observer) {
   std::vector<EvaluatedNetwork> networks;
   networks.reserve(request.models.size() + 1);
-  networks.emplace_back(request.baseline, request, observer);
-  for (const std::string& model : request.models) {
-    networks.emplace_back(model, request, observer);
-    networks.back().follow(networks.front(), observer);
-  }
+  check_arguments(request, observer);
+  networks.emplace_back(request.baseline, request, nullptr, observer);
+  for (const std::string& model : request.models)
+    networks.emplace_back(model, request, &networks.front(), observer);
   return networks;
+}
+
+bool has_samples(const Tensor& output, std::int64_t axis, std::int64_t count) {
+  return output.rank() > axis && output.shape()[static_cast<std::size_t>(axis)] == count;
 }
 
 /// Samples of one output, one at a time.
@@ -38,12 +41,12 @@ class OutputSamples {
  public:
   OutputSamples() = default;  ///< of an output that nobody asks for
   OutputSamples(const Tensor& output, std::int64_t axis, std::int64_t count, const std::string& name)
-      : output_(&output), axis_(axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    if (output.rank() <= axis || output.shape()[at] != count)
+      : output_(&output), axis_(axis), are_whole_(!graph::is_float(output.type())) {
+    if (!has_samples(output, axis, count))
       throw Error("output " + quote_text(name) + " is " + graph::text_of(std::span(output.shape())) +
                   " for " + count_text(static_cast<std::uint64_t>(count), "sample") +
-                  ": expected them along axis " + std::to_string(axis));
+                  ": expected them along axis " + std::to_string(axis) + "; --batch-axis " + name +
+                  "=AXIS names another");
     shape_ = output.shape();
     shape_.erase(shape_.begin() + axis);
     if (axis == 0) all_ = output.to_floats();
@@ -54,14 +57,17 @@ class OutputSamples {
   /// Lives until the next call.
   eval::SampleOutput sample(std::int64_t i) {
     if (axis_ == 0)
-      return {.shape = shape_, .values = std::span(all_).subspan(static_cast<std::size_t>(i) * size_, size_)};
+      return {.shape = shape_,
+              .values = std::span(all_).subspan(static_cast<std::size_t>(i) * size_, size_),
+              .are_whole = are_whole_};
     all_ = graph::samples_of(*output_, i, 1, axis_).to_floats();
-    return {.shape = shape_, .values = all_};
+    return {.shape = shape_, .values = all_, .are_whole = are_whole_};
   }
 
  private:
   const Tensor* output_ = nullptr;
   std::int64_t axis_ = 0;
+  bool are_whole_ = false;
   std::vector<std::int64_t> shape_;
   std::size_t size_ = 0;
   std::vector<float> all_;
@@ -107,7 +113,8 @@ EvaluateReport NetworkEvaluation::run() {
       interrupted = true;
     }
   }
-  if (samples_ == 0) throw Error(observer_.spelled("data") + " holds no samples");
+  if (samples_ == 0)
+    throw Error(observer_.spelled("data") + " " + quote_text(request_.data.front()) + " holds no samples");
   if (labels_ && !interrupted) labels_->check_end();
   EvaluateReport made = report(interrupted);
   if (request_.layers) measure_layers(made);
@@ -145,7 +152,9 @@ void NetworkEvaluation::run_file(std::size_t file) {
   };
   const auto axis = static_cast<std::size_t>(axis_of(0));
   if (inputs.empty() || inputs[0].shape().size() <= axis)
-    throw Error(observer_.spelled("data") + " holds no axis of samples");
+    throw Error(observer_.spelled("data") + " " + quote_text(request_.data.front()) +
+                " holds no axis of samples: expected an array whose axis " + std::to_string(axis) +
+                " is the samples");
   const std::int64_t all = inputs[0].shape()[axis];
   check_labels(all);
   // A network that takes a fixed number of samples gets as many.
@@ -168,7 +177,7 @@ void NetworkEvaluation::run_file(std::size_t file) {
       piece.push_back(has_samples ? graph::samples_of(inputs[i], begin, count, axis_of(i)) : inputs[i]);
     }
     std::vector<std::vector<Tensor>> made;
-    for (const EvaluatedNetwork& network : networks_) made.push_back(network.run(piece));
+    for (EvaluatedNetwork& network : networks_) made.push_back(network.run(piece, observer_));
     if (models_.empty()) begin_scores(made, count);
     add(made, count);
     tell(begin + count, all, file);
@@ -182,6 +191,24 @@ void NetworkEvaluation::tell(std::int64_t done, std::int64_t all, std::size_t fi
   observer_.progress({.what = "evaluating", .items = "samples", .done = samples_, .all = before + later});
 }
 
+std::string NetworkEvaluation::why_not_compared(const std::vector<std::vector<Tensor>>& made,
+                                                std::size_t output, std::int64_t count) const {
+  const EvaluatedNetwork& baseline = networks_.front();
+  const std::int64_t axis = graph::batch_axis_of(baseline.axes(), baseline.graph().outputs[output]);
+  const auto shape_of = [&](std::size_t m) { return graph::text_of(std::span(made[m][output].shape())); };
+  for (std::size_t m = 0; m < made.size(); ++m) {
+    const std::string whose = m == 0 ? "the baseline" : quote_text(networks_[m].path());
+    if (!is_number(made[m][output].type()))
+      return whose + " gives " + std::string(name_of(made[m][output].type()));
+    if (!has_samples(made[m][output], axis, count))
+      return "it is " + shape_of(m) + " of " + whose + " for " +
+             count_text(static_cast<std::uint64_t>(count), "sample");
+    if (made[m][output].shape() != made[0][output].shape())
+      return "it is " + shape_of(0) + " of the baseline and " + shape_of(m) + " of " + whose;
+  }
+  return "";
+}
+
 void NetworkEvaluation::begin_scores(const std::vector<std::vector<Tensor>>& made, std::int64_t count) {
   const EvaluatedNetwork& baseline = networks_.front();
   const std::vector<std::string>& names = baseline.graph().outputs;
@@ -191,25 +218,29 @@ void NetworkEvaluation::begin_scores(const std::vector<std::vector<Tensor>>& mad
         .shape();
   };
   for (std::size_t i = 0; i < names.size(); ++i) {
-    bool is_compared = is_number(made[0][i].type());
-    for (std::size_t m = 1; m < made.size() && is_compared; ++m) {
-      if (made[m][i].shape() == made[0][i].shape() && is_number(made[m][i].type())) continue;
-      observer_.note("output " + quote_text(names[i]) + " is not compared: it is " +
-                     graph::text_of(std::span(made[0][i].shape())) + " of the baseline and " +
-                     graph::text_of(std::span(made[m][i].shape())) + " of " +
-                     quote_text(networks_[m].path()));
-      is_compared = false;
+    const std::string why = why_not_compared(made, i, count);
+    if (!why.empty()) observer_.note("output " + quote_text(names[i]) + " is not compared: " + why);
+    is_compared_.push_back(why.empty());
+  }
+  std::function<std::unique_ptr<eval::Scorer>()> make = [] { return nullptr; };
+  if (labels_) {
+    const Tensor& expected = made[0][labelled_];
+    if (!is_number(expected.type()))
+      throw Error("output " + quote_text(names[labelled_]) + " of the baseline holds " +
+                  std::string(name_of(expected.type())) + ": " + observer_.spelled("output") +
+                  " names another");
+    const LabelledOutput output{
+        .shape = shape_of(labelled_),
+        .is_whole = !graph::is_float(expected.type()),
+        .has_scores = std::ranges::none_of(
+            made, [&](const std::vector<Tensor>& outputs) { return outputs[labelled_].size() <= count; })};
+    if (task_.empty()) {
+      task_ = guess_task(*labels_, output, observer_.spelled("task"));
+      observer_.note("the labels are taken for those of the task " + task_ + "; " +
+                     observer_.spelled("task") + " names another");
     }
-    is_compared_.push_back(is_compared);
+    make = scorers_of(task_, request_, *labels_, output, observer_);
   }
-  if (labels_ && task_.empty()) {
-    task_ = guess_task(*labels_, shape_of(labelled_), observer_.spelled("task"));
-    observer_.note("the labels are taken for those of the task " + task_ + "; " + observer_.spelled("task") +
-                   " names another");
-  }
-  const std::function<std::unique_ptr<eval::Scorer>()> make =
-      labels_ ? scorers_of(task_, request_, *labels_, shape_of(labelled_), observer_)
-              : std::function<std::unique_ptr<eval::Scorer>()>([] { return nullptr; });
   baseline_scorer_ = make();
   for (std::size_t m = 1; m < made.size(); ++m) {
     Compared& model = models_.emplace_back(Compared{.scorer = make(), .outputs = {}});
@@ -220,8 +251,10 @@ void NetworkEvaluation::begin_scores(const std::vector<std::vector<Tensor>>& mad
   std::vector<eval::MetricName> metrics;
   if (baseline_scorer_)
     for (const auto& metric : baseline_scorer_->metrics()) metrics.push_back(metric->name());
-  check_conditions(request_.fail_if, metrics, models_[0].outputs[labelled_].has_rows(),
-                   observer_.spelled("fail_if"));
+  check_conditions(
+      request_.fail_if, metrics,
+      {.are_there = is_compared_[labelled_], .have_rows = models_[0].outputs[labelled_].has_rows()},
+      observer_.spelled("fail_if"));
 }
 
 void NetworkEvaluation::add(const std::vector<std::vector<Tensor>>& made, std::int64_t count) {
@@ -234,24 +267,33 @@ void NetworkEvaluation::add(const std::vector<std::vector<Tensor>>& made, std::i
         samples[m].emplace_back();
         continue;
       }
-      samples[m].emplace_back(made[m][i], graph::batch_axis_of(baseline.axes(), names[i]), count, names[i]);
+      try {
+        samples[m].emplace_back(made[m][i], graph::batch_axis_of(baseline.axes(), names[i]), count, names[i]);
+      } catch (const Error& error) {
+        throw within(quote_text(networks_[m].path()), error);
+      }
     }
   for (std::int64_t s = 0; s < count; ++s) {
-    try {
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        if (!is_compared_[i]) continue;
-        const eval::SampleOutput expected = samples[0][i].sample(s);
-        for (std::size_t m = 1; m < made.size(); ++m)
-          models_[m - 1].outputs[i].add(expected, samples[m][i].sample(s));
+    const auto scored = [&](std::size_t m, const std::string& and_what, const auto& add_sample) {
+      try {
+        add_sample();
+      } catch (const Error& error) {
+        throw within(quote_text(networks_[m].path()) + and_what + ", sample " + std::to_string(samples_),
+                     error);
       }
-      if (labels_) {
-        const eval::SampleLabel label = labels_->next(takes_values(task_));
-        baseline_scorer_->add(samples[0][labelled_].sample(s), label);
-        for (std::size_t m = 1; m < made.size(); ++m)
-          models_[m - 1].scorer->add(samples[m][labelled_].sample(s), label);
-      }
-    } catch (const Error& error) {
-      throw within("sample " + std::to_string(samples_), error);
+    };
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!is_compared_[i]) continue;
+      const eval::SampleOutput expected = samples[0][i].sample(s);
+      for (std::size_t m = 1; m < made.size(); ++m)
+        scored(m, "", [&] { models_[m - 1].outputs[i].add(expected, samples[m][i].sample(s)); });
+    }
+    if (labels_) {
+      const eval::SampleLabel label = labels_->next(label_kind(task_));
+      for (std::size_t m = 0; m < made.size(); ++m)
+        scored(m, ", " + labels_->name(), [&] {
+          (m == 0 ? *baseline_scorer_ : *models_[m - 1].scorer).add(samples[m][labelled_].sample(s), label);
+        });
     }
     ++samples_;
   }
@@ -290,12 +332,12 @@ ModelEvaluation NetworkEvaluation::evaluation_of(std::size_t number) const {
                               .model = after[i].value});
     made.confusion = model.scorer->confusion();
   }
-  std::size_t labelled = 0;
+  std::optional<std::size_t> labelled;
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+    if (!is_compared_[i]) continue;
     if (i == labelled_) labelled = made.outputs.size();
-    if (is_compared_[i])
-      made.outputs.push_back(
-          {.name = networks_.front().graph().outputs[i], .figures = model.outputs[i].figures()});
+    made.outputs.push_back(
+        {.name = networks_.front().graph().outputs[i], .figures = model.outputs[i].figures()});
   }
   made.worst = worst_of(model);
   made.conditions = hold(request_.fail_if, made, labelled);

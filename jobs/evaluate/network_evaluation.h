@@ -30,6 +30,9 @@ class NetworkEvaluation {
   };
 
   void run_file(std::size_t file);
+  /// Returns why an output of the first samples cannot be compared; "" where it can.
+  std::string why_not_compared(const std::vector<std::vector<graph::Tensor>>& made, std::size_t output,
+                               std::int64_t count) const;
   /// Chooses task and scorers by the first samples that ran.
   void begin_scores(const std::vector<std::vector<graph::Tensor>>& made, std::int64_t count);
   void check_labels(std::int64_t samples) const;

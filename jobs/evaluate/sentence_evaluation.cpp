@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <span>
 
 #include "base/files/counted.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "base/text/number.h"
 #include "base/within.h"
 #include "eval/paired/rank_metric.h"
 #include "jobs/evaluate/conditions.h"
@@ -63,7 +61,7 @@ class SentenceEvaluation {
                           count_text(lines_, "line"));
     }
     check_conditions(request.fail_if, labels_ ? std::vector{kSpearman} : std::vector<eval::MetricName>(),
-                     false, observer.spelled("fail_if"));
+                     {.have_rows = false}, observer.spelled("fail_if"));
     encoders_.push_back(open_line_encoder(request.baseline));
     metrics_.push_back(std::make_unique<eval::RankMetric>(kSpearman));
     for (const std::string& model : request.models) {
@@ -124,13 +122,11 @@ class SentenceEvaluation {
   }
 
   double next_label(std::size_t line) {
-    const eval::SampleLabel label = labels_->next(true);
-    if (label.values.size() == 1 && std::isfinite(label.values[0])) return label.values[0];
-    const auto number = parse_number<double>(label.text);
-    if (!labels_->are_texts() || !number || !std::isfinite(*number))
-      throw Error(observer_.spelled("labels") + " " + quote_text(request_.labels) + ": label " +
-                  std::to_string(line) + " is not one finite number");
-    return *number;
+    const eval::SampleLabel label = labels_->next(LabelKind::kValues);
+    if (label.values.size() != 1)
+      throw Error(labels_->name() + ", sample " + std::to_string(line) + ": found " +
+                  count_text(label.values.size(), "number") + ", expected one");
+    return label.values[0];
   }
 
   ModelEvaluation evaluation_of(std::size_t number) const {

@@ -64,31 +64,41 @@ const std::vector<TaskName>& evaluate_tasks() {
   return tasks;
 }
 
-std::string guess_task(const SampleLabels& labels, const Sizes& output, const std::string& field) {
-  if (labels.are_texts()) return "ctc";
-  const Sizes label = labels.shape(), axes = eval::long_axes(label), given = eval::long_axes(output);
+std::string guess_task(const SampleLabels& labels, const LabelledOutput& output, const std::string& field) {
+  const Sizes label = labels.shape(), axes = eval::long_axes(label), given = eval::long_axes(output.shape);
+  if (labels.are_texts() && given.size() == 2) return "ctc";
+  // A class for a row of scores; whole numbers in an array of floats, too.
+  if (axes.empty() && given.size() == 1) return "classify";
+  const bool are_classes = labels.are_classes() || labels.are_texts();
+  if (axes.empty() && given.empty() && are_classes && output.is_whole) return "classify";
   if (labels.are_classes()) {
-    if (axes.empty() && given.size() == 1) return "classify";
     const bool has_classes =
         given.size() == axes.size() + 1 && std::equal(axes.begin(), axes.end(), given.begin() + 1);
-    if (axes.size() >= 2 && (has_classes || (axes == given && !is_picture(output)))) return "segment";
+    if (axes.size() >= 2 && (has_classes || (axes == given && !is_picture(output.shape)))) return "segment";
   }
-  if (axes == given) return is_picture(output) ? "image" : "regress";
-  throw usage_error("labels of shape " + graph::text_of(std::span(label)) + " and outputs of shape " +
-                    graph::text_of(std::span(output)) + " a sample fit no task; " + field + " names one");
+  if (axes == given) return is_picture(output.shape) ? "image" : "regress";
+  throw usage_error(labels.name() + " has labels of shape " + graph::text_of(std::span(label)) +
+                    " and the baseline outputs of shape " + graph::text_of(std::span(output.shape)) +
+                    " a sample, which fit no task; " + field + " names one");
 }
 
 MakeScorer scorers_of(const std::string& task, const EvaluateRequest& request, const SampleLabels& labels,
-                      const Sizes& shape, const Observer& observer) {
-  if (labels.are_texts() != (task == "ctc"))
-    throw usage_error(observer.spelled("labels") + " " + quote_text(request.labels) +
-                      (labels.are_texts() ? " is a text, and the task " + task + " takes arrays"
-                                          : " is an array, and the task ctc takes a text"));
+                      const LabelledOutput& output, const Observer& observer) {
+  const Sizes& shape = output.shape;
+  const bool takes_texts = task == "ctc",
+             takes_lines = takes_texts || task == "classify" || task == "regress";
+  if (labels.are_texts() ? !takes_lines : takes_texts)
+    throw usage_error(labels.name() + (labels.are_texts()
+                                           ? " is a text, and the task " + task + " takes arrays"
+                                           : " is an array, and the task ctc takes a text"));
   if (!request.alphabet.empty() && task != "ctc")
     throw usage_error(observer.spelled("alphabet") + " is for the task ctc, and this is " + task);
   if (request.peak && task != "image")
     throw usage_error(observer.spelled("peak") + " is for the task image, and this is " + task);
-  if (task == "classify") return [] { return std::make_unique<eval::Classification>(); };
+  if (task == "classify")
+    return [has_scores = output.has_scores, threshold = request.threshold] {
+      return std::make_unique<eval::Classification>(has_scores, threshold);
+    };
   if (task == "segment")
     return [threshold = request.threshold] { return std::make_unique<eval::Segmentation>(threshold); };
   std::size_t numbers = 1;
@@ -106,10 +116,13 @@ MakeScorer scorers_of(const std::string& task, const EvaluateRequest& request, c
   throw usage_error("the task " + task + " takes a text as data");
 }
 
-bool takes_values(const std::string& task) { return task == "regress" || task == "image"; }
+LabelKind label_kind(const std::string& task) {
+  if (task == "ctc") return LabelKind::kTexts;
+  return task == "regress" || task == "image" ? LabelKind::kValues : LabelKind::kClasses;
+}
 
 eval::RowAxis row_axis(const std::string& task, const Sizes& shape) {
-  if (takes_values(task) || shape.empty()) return eval::RowAxis::kNone;
+  if (task == "regress" || task == "image" || shape.empty()) return eval::RowAxis::kNone;
   if (task == "segment") return shape.front() > 1 ? eval::RowAxis::kFirst : eval::RowAxis::kNone;
   if (task == "classify") return shape.back() > 1 ? eval::RowAxis::kLast : eval::RowAxis::kFirst;
   // Three axes and more are pictures and maps, whose rows mean nothing.

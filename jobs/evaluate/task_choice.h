@@ -14,22 +14,27 @@
 
 namespace crumb::jobs {
 
-/// Guesses by the labels and the shape of a sample's output. Throws usage Error where they fit no task; names
-/// both, and `field` for the task.
-std::string guess_task(const SampleLabels& labels, const std::vector<std::int64_t>& output,
-                       const std::string& field);
+/// A sample of the output that labels are of.
+struct LabelledOutput {
+  std::vector<std::int64_t> shape;  ///< the baseline's
+  bool is_whole = false;            ///< the baseline gives integers or yes and no
+  bool has_scores = true;           ///< every model gives more than one number
+};
 
-/// Returns what makes a scorer of the task for outputs of this shape a sample; each call makes another.
-/// Throws usage Error for tasks that need what the request does not give, and Error where a file of it cannot
-/// be read.
+/// Guesses by the labels and the output. Throws usage Error where they fit no task; names both, and `field`
+/// for the task.
+std::string guess_task(const SampleLabels& labels, const LabelledOutput& output, const std::string& field);
+
+/// Returns what makes a scorer of the task for such outputs; each call makes another. Throws usage Error for
+/// tasks that need what the request does not give, and Error where a file of it cannot be read.
 std::function<std::unique_ptr<eval::Scorer>()> scorers_of(const std::string& task,
                                                           const EvaluateRequest& request,
                                                           const SampleLabels& labels,
-                                                          const std::vector<std::int64_t>& shape,
+                                                          const LabelledOutput& output,
                                                           const Observer& observer);
 
-/// Whether labels are numbers as the output has them.
-bool takes_values(const std::string& task);
+/// What a task takes of labels.
+LabelKind label_kind(const std::string& task);
 
 /// What rows of an output are. `task`: "" where there are no labels; `shape`: of a sample.
 eval::RowAxis row_axis(const std::string& task, const std::vector<std::int64_t>& shape);
