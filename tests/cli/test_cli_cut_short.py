@@ -75,6 +75,8 @@ def test_a_program_that_knows_nothing_of_it_dies_of_the_signal(cutter, tmp_path)
         ("m.gguf", "dequantize m.gguf -o made"),
         ("m.onnx", "inspect m.onnx"),
         ("m.onnx", "cost m.onnx"),
+        ("m.onnx", "eval m.onnx --baseline m.onnx --data x.npy"),
+        ("y.txt", "eval m.onnx --baseline m.onnx --data x.npy --labels y.txt"),
     ],
 )
 def test_a_file_that_is_cut_while_it_is_mapped_is_an_error(crumb, crumb_bin, cutter, tmp_path, victim, command):
@@ -83,6 +85,8 @@ def test_a_file_that_is_cut_while_it_is_mapped_is_an_error(crumb, crumb_bin, cut
     np.savez(tmp_path / "m.npz", **values)
     write_gguf(tmp_path / "m.gguf", values)
     (tmp_path / "r.yaml").write_text("version: 1\n")
+    np.save(tmp_path / "x.npy", np.ones(2, np.float32))
+    (tmp_path / "y.txt").write_text("1\n1\n")
     crumb("quantize", tmp_path / "m.safetensors", "-o", tmp_path / "m.crumb", "--weights", "int8")
     x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "graph", [x], [y])

@@ -83,7 +83,8 @@ def damaged_safetensors(count):
 
 @pytest.mark.parametrize(("verb", "share"), [
     (["inspect", None], 1), (["quantize", None, "-o", "{out}", "--weights", "int4"], 2), (["compare", None, None], 4),
-    (["embed", None, "--text", "{text}", "-o", "{out}"], 8)], ids=lambda v: v[0] if isinstance(v, list) else "")  # fmt: skip
+    (["embed", None, "--text", "{text}", "-o", "{out}"], 8),
+    (["eval", None, "--baseline", None, "--data", "{text}"], 8)], ids=lambda v: v[0] if isinstance(v, list) else "")  # fmt: skip
 def test_damaged_safetensors_are_refused(crumb_bin, tmp_path, verb, share):
     out, text = tmp_path / "out", tmp_path / "text"
     text.write_text("a line\n")
@@ -152,13 +153,14 @@ def test_damaged_packed_files_are_refused(crumb_bin, packed, tmp_path):
 def test_no_verb_stumbles_over_damaged_packed_files(crumb_bin, packed, tmp_path):
     (tmp_path / "text").write_text("a line\n")
     verbs = [["compare", None, None], ["dequantize", None, "-o", str(tmp_path / "out")],
-             ["embed", None, "--text", str(tmp_path / "text"), "-o", str(tmp_path / "out")]]  # fmt: skip
+             ["embed", None, "--text", str(tmp_path / "text"), "-o", str(tmp_path / "out")],
+             ["eval", None, "--baseline", None, "--data", str(tmp_path / "text")]]  # fmt: skip
     (length,) = struct.unpack("<Q", packed[16:24])
     begin = 64 + length + 200  # some way into the first blobs: read by every verb
     for verb in verbs:
         contents = [(f"cut to {size}", packed[:size]) for size in (0, 63, 64, 1000, len(packed) - 1)]
         contents += [(f"byte {at}", packed[:at] + bytes([packed[at] ^ 16]) + packed[at + 1 :]) for at in range(0, 64 + length, 97)]
-        if verb[0] != "embed":
+        if verb[0] not in ("embed", "eval"):
             contents.append(("a code", packed[:begin] + bytes([packed[begin] ^ 1]) + packed[begin + 1 :]))
         refuse_all(crumb_bin, verb, contents, tmp_path, ".crumb")
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.partial").exists()
@@ -171,7 +173,8 @@ def test_no_verb_believes_sizes_whose_sum_wraps(request, binary, repo, tmp_path)
     verbs = [["verify", path], ["verify", path, "--accumulator", "16"], ["inspect", path], ["inspect", path, "--json"],
              ["cost", path], ["lint", path, "--for", "qonnx"], ["dequantize", path, "-o", tmp_path / "out"], ["compare", path, path],
              ["export", path, "--to", "qonnx", "-o", out], ["export", path, "--to", "float", "-o", out],
-             ["passes", path, "infer-shapes", "-o", out]]  # fmt: skip
+             ["passes", path, "infer-shapes", "-o", out],
+             ["eval", path, "--baseline", path, "--data", repo / "README.md"]]  # fmt: skip
     for verb in verbs:
         message = refused([binary, *verb])
         assert "'graph.onnx' stores 4611686018427387904 bytes at offset 768" in message, (verb, message)

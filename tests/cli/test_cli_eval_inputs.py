@@ -3,6 +3,7 @@ labels in every form that says the same, samples of several sizes; and what is w
 
 import importlib.util
 import json
+import subprocess
 
 import numpy as np
 import onnx
@@ -332,3 +333,27 @@ def test_what_is_wrong_is_named(crumb, tmp_path, data, labels, flags, status, wo
                  status=status)  # fmt: skip
     assert done.stdout == "" and all(word in done.stderr for word in words), done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2  # the note of a guess may stand before it
+
+
+@pytest.mark.parametrize("which", ["x", "y"])
+def test_damaged_arrays_are_refused_or_mean_something(crumb_sanitized_bin, tmp_path, which):
+    """A bit, a size or an end that is another: an exit code and a message, never a signal."""
+    rng = RNG(23)
+    model = saved(tmp_path / "m.onnx", [h.make_node("Relu", ["x"], ["y"])], [("x", T.FLOAT, ["N", "L"])], [("y", T.FLOAT, ["N", "L"])])
+    np.save(tmp_path / "x.npy", rng.standard_normal((12, 5)).astype(np.float32))
+    np.save(tmp_path / "y.npy", rng.integers(0, 5, 12))
+    good = (tmp_path / f"{which}.npy").read_bytes()
+    shape = b"(12, 5)" if which == "x" else b"(12,)"
+    changed = [good[: rng.integers(len(good))] for _ in range(6)] + [good + b"\0"]
+    for _ in range(24):
+        at, bit = rng.integers(len(good)), 1 << rng.integers(8)
+        changed.append(good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :])
+    for new in (b"(12,5,)", b"(0, 5)", b"(0,)", b"(5, 0)", b"()", b"(1,)", b"(-1,)", b"(60,)", b"(5,12)", b"(3, 4)", b"(1,1,12)", b"(2**9)", b"(1e3,)"):
+        changed.append(good.replace(shape, new + b" " * (len(shape) - len(new))) if len(new) <= len(shape) else good)
+    for content in changed:
+        (tmp_path / f"{which}.npy").write_bytes(content)
+        for task in ([], ["--task", "classify"]):
+            done = subprocess.run([crumb_sanitized_bin, "eval", model, "--baseline", model, "--data", tmp_path / "x.npy", "--labels",
+                                   tmp_path / "y.npy", *task], capture_output=True, text=True, errors="replace", timeout=120)  # fmt: skip
+            assert done.returncode in (0, 1, 2), (content, done)
+            assert done.returncode == 0 or ("crumb: " in done.stderr and done.stdout == ""), (content, done)

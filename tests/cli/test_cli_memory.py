@@ -295,6 +295,29 @@ def test_memory_that_is_no_size_is_refused(crumb, tmp_path, figure):
     assert "--memory" in done.stderr or "the least is" in done.stderr
 
 
+def test_eval_holds_one_file_of_samples(crumb_bin, tmp_path):
+    """Eight files, and 160 MB of samples, take little more than one of them."""
+    import onnx
+    from onnx import helper as h
+
+    wide, narrow = (h.make_tensor_value_info(name, 1, ["N", size]) for name, size in (("x", 5000), ("y", 10)))
+    weights = onnx.numpy_helper.from_array(normal(5000, 10), "w")
+    graph = h.make_graph([h.make_node("MatMul", ["x", "w"], ["y"])], "graph", [wide], [narrow], [weights])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    peaks = []
+    for count in (1, 8):
+        folder = tmp_path / f"{count}"
+        folder.mkdir()
+        for i in range(count):
+            np.save(folder / f"x{i}.npy", normal(1000, 5000, seed=i))
+        np.save(tmp_path / "y.npy", np.arange(1000 * count) % 10)
+        code, text, err, peak = measured(crumb_bin, "eval", tmp_path / "m.onnx", "--baseline", tmp_path / "m.onnx", "--data", folder,
+                                         "--labels", tmp_path / "y.npy", "--json", "--engine", "runtime")  # fmt: skip
+        assert code == 0 and json.loads(text)["samples"] == 1000 * count, err
+        peaks.append(peak)
+    assert peaks[1] < peaks[0] + 10 * MB, peaks
+
+
 # --- A checkpoint that is larger than memory may be -------------------------------------------------------------------
 
 

@@ -91,6 +91,25 @@ def test_embed_refuses_an_unsound_model(crumb, minilm, tmp_path):
     for part, at, change, said in (("scales", 0, NAN, "scale 0 is nan"), ("codes", 5, b"\x80", "code -128 at row 0, column 5")):
         (tmp_path / "bad.crumb").write_bytes(damaged(content, name, part, at, change))
         refused(crumb, tmp_path, said, "embed", "bad.crumb", "--text", "text", "-o", "out.npy")
+        for model, baseline in (("bad.crumb", minilm), (minilm, "bad.crumb")):
+            refused(crumb, tmp_path, said, "eval", model, "--baseline", baseline, "--data", "text")
+
+
+def test_eval_refuses_an_unsound_graph(crumb, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto as T
+    from onnx import helper as h
+
+    x, y = (h.make_tensor_value_info(name, T.FLOAT, ["N", size]) for name, size in (("x", 32), ("y", 8)))
+    graph = h.make_graph([h.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [onnx.numpy_helper.from_array(normal(32, 8), "w")])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8), tmp_path / "net.onnx")
+    crumb("quantize", tmp_path / "net.onnx", "-o", tmp_path / "good.crumb", "--weights", "int4")
+    np.save(tmp_path / "x.npy", normal(3, 32))
+    crumb("eval", tmp_path / "good.crumb", "--baseline", tmp_path / "net.onnx", "--data", tmp_path / "x.npy")
+    for part, at, change, said in (("scales", 0, NAN, "scale 0 is nan"), ("codes", 3, b"\x80", "code -8")):
+        (tmp_path / "bad.crumb").write_bytes(damaged((tmp_path / "good.crumb").read_bytes(), "w", part, at, change))
+        for model, baseline in (("bad.crumb", "net.onnx"), ("net.onnx", "bad.crumb")):
+            refused(crumb, tmp_path, said, "eval", model, "--baseline", baseline, "--data", "x.npy")
 
 
 @pytest.mark.parametrize("command", [["cost"], ["lint", "--for", "qonnx"], ["verify"], ["verify", "--accumulator"], ["passes", "-o", "o.onnx", "tidy"],
