@@ -18,6 +18,15 @@ namespace crumb::jobs {
 
 namespace {
 
+void check_no_model_options(const EvaluateRequest& request, const Observer& observer) {
+  const ModelOptions& options = request.model_options;
+  const std::string field = !options.kv_cache.empty()   ? "kv_cache"
+                            : !options.adapters.empty() ? "adapters"
+                            : options.without_adapters  ? "without_adapters"
+                                                        : "";
+  if (!field.empty()) throw usage_error(observer.spelled(field) + " is for language models (the task lm)");
+}
+
 /// Whether texts are for a sentence encoder, else for a language model. Throws usage Error where the baseline
 /// is neither.
 bool embeds_texts(const EvaluateRequest& request, const Observer& observer) {
@@ -47,13 +56,23 @@ EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
   const bool is_of_texts = request.task == "lm" || request.task == "embed";
   if (texts == 0 && is_of_texts)
     throw usage_error("the task " + request.task + " takes a text as " + observer.spelled("data"));
-  if (texts == 0) return NetworkEvaluation(request, observer).run();
+  if (texts == 0) {
+    check_no_model_options(request, observer);
+    if (!request.device.empty() && request.device != "cpu" && request.engine == "runtime")
+      throw usage_error(observer.spelled("device") + " " + request.device + " is for the engine libtorch");
+    return NetworkEvaluation(request, observer).run();
+  }
   if (!request.task.empty() && !is_of_texts)
     throw usage_error("the task " + request.task + " takes arrays as " + observer.spelled("data") + ", and " +
                       quote_text(request.data[0]) + " is a text");
   for (const std::string& data : request.data) refuse_foreign_samples(data, observer.spelled("data"));
-  EvaluateReport report = embeds_texts(request, observer) ? evaluate_sentences(request, observer)
-                                                          : evaluate_language(request, observer);
+  if (!request.device.empty() && request.device != "cpu")
+    throw usage_error(observer.spelled("device") + " " + request.device +
+                      " is for networks, and texts run on the CPU");
+  const bool embeds = embeds_texts(request, observer);
+  if (embeds) check_no_model_options(request, observer);
+  EvaluateReport report =
+      embeds ? evaluate_sentences(request, observer) : evaluate_language(request, observer);
   if (request.layers) measure_text_layers(request, report, observer);
   return report;
 }

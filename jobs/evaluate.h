@@ -16,6 +16,7 @@
 #include "eval/output_comparison.h"
 #include "eval/paired/sample_metric.h"
 #include "jobs/evaluate_layer.h"
+#include "jobs/model_options.h"
 #include "jobs/observer.h"
 
 namespace crumb::jobs {
@@ -48,12 +49,13 @@ struct EvaluateRequest {
   std::optional<std::size_t> layer_samples;
 
   // Of some tasks.
-  std::optional<double> peak;  ///< image: the range of numbers; nothing: 255 of labels in bytes, else 1
-  double threshold = 0.5;      ///< classify, segment: above it, an output of one float is class 1
-  std::string alphabet = {};   ///< ctc: a file with the symbols of classes, one a line
-  std::size_t blank = 0;       ///< ctc: its class
-  std::size_t context = 1024;  ///< lm: tokens of a window
-  std::size_t tokens = 0;      ///< lm: the first tokens of the text; 0: all
+  std::optional<double> peak;       ///< image: the range of numbers; nothing: 255 of labels in bytes, else 1
+  double threshold = 0.5;           ///< classify, segment: above it, an output of one float is class 1
+  std::string alphabet = {};        ///< ctc: a file with the symbols of classes, one a line
+  std::size_t blank = 0;            ///< ctc: its class
+  std::size_t context = 1024;       ///< lm: tokens of a window
+  std::size_t tokens = 0;           ///< lm: the first tokens of the text; 0: all
+  ModelOptions model_options = {};  ///< lm: of the models, not of the baseline
 
   std::vector<std::string> batch_axes =
       {};                                   ///< NAME=AXIS: inputs and outputs whose samples are not on axis 0
@@ -61,6 +63,7 @@ struct EvaluateRequest {
 
   // How it runs.
   std::string engine = "auto";  ///< runtime, libtorch, or auto: the first of them that has every operator
+  std::string device = "";      ///< where networks run on LibTorch: "cuda"; "": the CPU
   int threads = 0;              ///< 0: as many as the machine has; the number never changes the result
 };
 

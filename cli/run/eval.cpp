@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/flags/flag_group.h"
+#include "cli/flags/model_flags.h"
 #include "cli/flags/number_checks.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/torchscript_flags.h"
@@ -112,6 +113,7 @@ void add_eval(CLI::App& app) {
       ->type_name("TOKENS")
       ->group(kTaskFlags)
       ->check(at_least(1));
+  add_model_flags(*verb, request.model_options);
   add_several(*verb, "--batch-axis", request.batch_axes, kBatchAxisHelp, "NAME=AXIS")->group(kInputFlags);
   add_several(*verb, "--set-argument", request.arguments, kArgumentHelp, "NAME=VALUE")->group(kInputFlags);
   add_several(*verb, "--fail-if", flags->fail_if,
@@ -142,6 +144,10 @@ void add_eval(CLI::App& app) {
                    "the runtime where it has every operator (auto)")
       ->group(kRunningFlags)
       ->check(CLI::IsMember({"auto", "runtime", "libtorch"}));
+  verb->add_option("--device", request.device,
+                   "Where networks run: cpu, or on LibTorch's engine cuda or cuda:1 (cpu)")
+      ->group(kRunningFlags)
+      ->type_name("DEVICE");
   add_threads_flag(*verb, request.threads, "Threads, which never change the result (those the machine has)");
   verb->footer(
       task_lines() +

@@ -48,7 +48,9 @@ graph::Graph read(const std::string& path, const EvaluateRequest& request, const
 
 std::unique_ptr<graph::Executable> prepare(const graph::Graph& graph, const std::string& path,
                                            const EvaluateRequest& request, Observer& observer) {
-  if (request.engine == "libtorch") return prepare_on_libtorch(graph, "cpu", request.threads);
+  const std::string device = request.device.empty() ? "cpu" : request.device;
+  if (request.engine == "libtorch" || device != "cpu")
+    return prepare_on_libtorch(graph, device, request.threads);
   if (request.engine == "runtime") return prepare_on_runtime(graph, request.threads);
   return prepare_on_either(graph, request.threads, [&](const Error& why) {
     observer.note(quote_text(path) + " runs on LibTorch: " + why.what());

@@ -59,6 +59,7 @@ EvaluateReport evaluate_language(const EvaluateRequest& request, Observer& obser
                                         {.models = request.models,
                                          .text = request.data[0],
                                          .baseline = request.baseline,
+                                         .model_options = request.model_options,
                                          .context = request.context,
                                          .tokens = request.tokens,
                                          .threads = request.threads,

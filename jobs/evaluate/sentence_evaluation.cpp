@@ -40,6 +40,16 @@ std::vector<std::string> sentences_of(std::vector<std::string> lines, const std:
   return lines;
 }
 
+/// Throws Error that names the file.
+runtime::SentenceEncoder open(const std::string& path) {
+  try {
+    return open_line_encoder(path);
+  } catch (const Error& error) {
+    if (std::string(error.what()).find(path) != std::string::npos) throw;
+    throw within(quote_text(path), error);
+  }
+}
+
 class SentenceEvaluation {
  public:
   SentenceEvaluation(const EvaluateRequest& request, Observer& observer)
@@ -62,10 +72,10 @@ class SentenceEvaluation {
     }
     check_conditions(request.fail_if, labels_ ? std::vector{kSpearman} : std::vector<eval::MetricName>(),
                      {.have_rows = false}, observer.spelled("fail_if"));
-    encoders_.push_back(open_line_encoder(request.baseline));
+    encoders_.push_back(open(request.baseline));
     metrics_.push_back(std::make_unique<eval::RankMetric>(kSpearman));
     for (const std::string& model : request.models) {
-      encoders_.push_back(open_line_encoder(model));
+      encoders_.push_back(open(model));
       metrics_.push_back(std::make_unique<eval::RankMetric>(kSpearman));
       outputs_.emplace_back(eval::RowAxis::kNone);
       if (encoders_.back().width() != encoders_.front().width())

@@ -111,3 +111,55 @@ def test_texts_are_scored_as_perplexity_scores_them(crumb, tmp_path):
     assert layers[0]["alone_db"] < layers[1]["alone_db"] - 6 and all("accumulated_db" in layer for layer in layers)
     shown = crumb("eval", *how, "--data", tmp_path / "valid.txt").stdout
     assert re.match(r"\d+ pieces of at most 64 tokens, lm\n", shown)
+
+
+@pytest.fixture(scope="module")
+def decoders(crumb, tmp_path_factory):
+    """One language model in every kind of file: model (a folder), m.gguf, w4.crumb, w8a8.crumb; with texts."""
+    pytest.importorskip("torch"), pytest.importorskip("transformers")
+    sys.path.append(str(ROOT / "tests/models"))
+    import tiny_decoders as tiny
+
+    folder = tmp_path_factory.mktemp("decoders")
+    tiny.make("qwen3", folder / "model")
+    tiny.write_texts(folder)
+    crumb("export", folder / "model", "-o", folder / "m.gguf", "--to", "gguf")
+    crumb("quantize", folder / "model", "-o", folder / "w4.crumb", "--weights", "int4:group=16")
+    crumb("quantize", folder / "model", "-o", folder / "w8a8.crumb", "--scheme", "W8A8", "--method", "rounding", "--data", folder / "train.txt",
+          "--tokens", "128")  # fmt: skip
+    return folder
+
+
+def test_language_models_of_every_kind_stand_side_by_side(crumb, decoders):
+    models, how = ["m.gguf", "w8a8.crumb", "w4.crumb", "model"], ["--context", "32"]
+    for baseline in ("model", "m.gguf"):
+        for cache in ([], ["--kv-cache", "int4"]):
+            done = crumb("eval", *models, "--baseline", baseline, "--data", "valid.txt", *how, *cache, "--json", cwd=decoders)
+            said = crumb("perplexity", *models, "--baseline", baseline, "--text", "valid.txt", *how, *cache, "--json", cwd=decoders)
+            for found, expected in zip(json.loads(done.stdout)["models"], json.loads(said.stdout)["models"], strict=True):
+                assert found["model"] == expected["model"]
+                assert found["metrics"]["perplexity"]["model"] == pytest.approx(expected["perplexity"], rel=1e-12)
+                assert found["metrics"]["perplexity"]["baseline"] == pytest.approx(expected["baseline_perplexity"], rel=1e-12)
+                assert found["outputs"]["logits"]["kl_mean"] == expected["kl_mean"]
+
+
+@pytest.mark.parametrize("model, baseline, flags, status, words", [
+    ("w4.crumb", "net.onnx", ["--data", "valid.txt"], 2, ["valid.txt", "net.onnx", ".npy"]),
+    ("net.onnx", "model", ["--data", "valid.txt"], 1, ["net.onnx", "config.json"]),
+    ("model", "model", ["--data", "valid.txt", "--task", "embed"], 1, ["'model'", "no sentence encoder"]),
+    ("model", "model", ["--data", "x.npy"], 2, ["x.npy", "input_ids"]),
+    ("model", "model", ["--data", "x.npy", "--task", "lm"], 2, ["text", "--data"]),
+    ("model", "model", ["--data", "valid.txt", "--labels", "x.npy"], 2, ["--labels", "lm"]),
+    ("model", "model", ["--data", "valid.txt", "--context", "100000"], 2, ["100000", "positions"]),
+    ("model", "model", ["--data", "valid.txt", "--device", "cuda"], 2, ["--device cuda", "CPU"]),
+    ("net.onnx", "net.onnx", ["--data", "x.npy", "--device", "cuda", "--engine", "runtime"], 2, ["--device", "libtorch"]),
+    ("net.onnx", "net.onnx", ["--data", "x.npy", "--device", "teapot"], 2, ["net.onnx", "'teapot'", "'cpu'"]),
+    ("net.onnx", "net.onnx", ["--data", "x.npy", "--kv-cache", "int8"], 2, ["--kv-cache", "lm"]),
+    ("net.onnx", "model", ["--data", "x.npy"], 1, ["net.onnx", "'input_ids'", "as many"]),
+])  # fmt: skip
+def test_models_that_do_not_fit_are_refused(crumb, decoders, digits, engine, model, baseline, flags, status, words):
+    for name in ("net.onnx", "x.npy"):
+        if not (decoders / name).exists():
+            (decoders / name).symlink_to(digits / name)
+    done = crumb("eval", model, "--baseline", baseline, *flags, cwd=decoders, status=status)
+    assert done.stdout == "" and all(word in done.stderr for word in words), done.stderr
