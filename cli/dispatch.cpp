@@ -17,6 +17,7 @@
 #include "cli/flags/verb.h"
 #include "cli/help/complete.h"
 #include "cli/help/help_format.h"
+#include "cli/said_command.h"
 #include "cli/train/old_spellings.h"
 
 namespace crumb::cli {
@@ -159,6 +160,7 @@ void add_verbs(CLI::App& app) {
 
 int run(const std::vector<std::string>& given) {
   const InputWatch watch;  // no verb's output replaces one of its inputs
+  remember_command(given);
   std::vector<std::string> arguments = given;
   CLI::App app("Crumb: neural networks whose weights take one to eight bits.", "crumb");
   app.formatter(std::make_shared<HelpFormatter>());

@@ -41,7 +41,8 @@ install(DIRECTORY ${_pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPON
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME rooms)
 # A request, a report and what these are made of; the rest of jobs/ is its own.
-set(CRUMB_JOBS_HEADERS calibrate.h evaluate.h evaluate_layer.h language_training.h merge.h model_options.h observer.h quantize.h recover.h score.h sweep.h)
+set(CRUMB_JOBS_HEADERS calibrate.h evaluate.h evaluate_layer.h language_training.h merge.h model_options.h observer.h quantize.h recover.h report_file.h
+  score.h sweep.h)
 set(_rooms ${CRUMB_ROOMS})
 list(REMOVE_ITEM _rooms ${CRUMB_INSIDE_ROOMS} ${CRUMB_TORCH_ROOMS})
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)

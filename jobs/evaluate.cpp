@@ -9,6 +9,8 @@
 #include "jobs/evaluate/network_evaluation.h"
 #include "jobs/evaluate/text_evaluation.h"
 #include "jobs/evaluate/text_layers.h"
+#include "jobs/report/evaluate_page.h"
+#include "jobs/report/report_output.h"
 #include "jobs/samples/calibration_samples.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
@@ -48,8 +50,9 @@ bool EvaluateReport::fails() const {
   });
 }
 
-EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
-  const InputWatch watch;
+namespace {
+
+EvaluateReport evaluated(const EvaluateRequest& request, Observer& observer) {
   if (request.models.empty()) throw usage_error("models names no model");
   if (request.baseline.empty()) throw usage_error("give " + observer.spelled("baseline"));
   const auto texts = std::ranges::count_if(request.data, names_text);
@@ -74,6 +77,16 @@ EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
   EvaluateReport report =
       embeds ? evaluate_sentences(request, observer) : evaluate_language(request, observer);
   if (request.layers) measure_text_layers(request, report, observer);
+  return report;
+}
+
+}  // namespace
+
+EvaluateReport evaluate(const EvaluateRequest& request, Observer& observer) {
+  const InputWatch watch;
+  claim_report(request.report, {}, observer);
+  EvaluateReport report = evaluated(request, observer);
+  if (!request.report.path.empty()) write_report(request.report, page_of(request, report));
   return report;
 }
 

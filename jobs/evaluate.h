@@ -18,6 +18,7 @@
 #include "jobs/evaluate_layer.h"
 #include "jobs/model_options.h"
 #include "jobs/observer.h"
+#include "jobs/report_file.h"
 
 namespace crumb::jobs {
 
@@ -43,6 +44,7 @@ struct EvaluateRequest {
   std::string output = {};        ///< the output that labels are of; "": the first
   std::vector<EvaluateCondition> fail_if = {};
   std::size_t worst = 10;  ///< how many samples are named
+  ReportFile report = {};
 
   bool layers = false;  ///< measure what each layer costs (jobs/evaluate_layer.h)
   /// The first samples, on which it is measured; nothing: 64, and 2 windows of 512 tokens of the task lm.
@@ -82,12 +84,23 @@ struct EvaluateOutput {
   eval::OutputFigures figures;
 };
 
+/// What a sample gives an input, without the axis of samples.
+struct SampleInput {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
 /// A sample on which the model lost most.
 struct WorstSample {
   std::size_t sample = 0;                      ///< from 0, in the order of the data
   std::optional<double> baseline, model;       ///< the first metric of this sample alone
   double distance = 0;                         ///< eval::OutputComparison::distance of the labels' output
   std::string baseline_answer, answer, label;  ///< where they are short
+
+  // Where a report is asked for.
+  std::vector<SampleInput> inputs = {};  ///< numbers, as pictures are
+  std::string text = {};                 ///< of tasks of texts
 };
 
 struct EvaluateClass {

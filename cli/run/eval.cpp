@@ -4,6 +4,7 @@
 #include "cli/flags/flag_group.h"
 #include "cli/flags/model_flags.h"
 #include "cli/flags/number_checks.h"
+#include "cli/flags/report_flag.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/torchscript_flags.h"
 #include "cli/flags/verb.h"
@@ -138,6 +139,7 @@ void add_eval(CLI::App& app) {
       ->type_name("COUNT")
       ->group(kOutputFlags)
       ->check(at_least(1));
+  add_report_flag(*verb, request.report);
   verb->add_flag("--json", flags->json, "Print as JSON")->group(kOutputFlags);
   verb->add_option("--engine", request.engine,
                    "runtime: Crumb's own kernels, the same bits on every machine; libtorch; or auto: "
@@ -155,7 +157,8 @@ void add_eval(CLI::App& app) {
       "models\nthat do not differ. After Ctrl-C it prints what was measured until then.\n\nExamples:\n"
       "  crumb eval net4.crumb --baseline net.onnx --data x.npy --labels y.npy\n"
       "  crumb eval net_qcdq.onnx --baseline net.onnx --data x.npy --labels y.npy --fail-if 'top1_drop > "
-      "0.5'");
+      "0.5'\n"
+      "  crumb eval net4.crumb net8.crumb --baseline net.onnx --data x.npy --labels y.npy --report out.html");
   verb->callback([flags] { eval_verb(*flags); });
 }
 

@@ -157,6 +157,7 @@ void NetworkEvaluation::run_file(std::size_t file) {
                 " is the samples");
   const std::int64_t all = inputs[0].shape()[axis];
   check_labels(all);
+  begins_.push_back(samples_);
   // A network that takes a fixed number of samples gets as many.
   const graph::Value* value = baseline.graph().find(baseline.graph().inputs[0]);
   const bool is_fixed = value && value->shape && value->shape->size() > axis && (*value->shape)[axis].known();
@@ -353,7 +354,34 @@ EvaluateReport NetworkEvaluation::report(bool interrupted) const {
   }
   made.distance = models_.front().outputs[labelled_].has_rows() ? "kl" : "noise";
   for (std::size_t i = 0; i < models_.size(); ++i) made.models.push_back(evaluation_of(i));
+  if (!request_.report.path.empty()) add_inputs(made);
   return made;
+}
+
+void NetworkEvaluation::add_inputs(EvaluateReport& report) const {
+  const EvaluatedNetwork& baseline = networks_.front();
+  for (std::size_t file = 0; file < begins_.size(); ++file) {
+    const std::size_t end = file + 1 < begins_.size() ? begins_[file + 1] : samples_;
+    std::vector<WorstSample*> wanted;
+    for (ModelEvaluation& model : report.models)
+      for (WorstSample& worst : model.worst)
+        if (worst.sample >= begins_[file] && worst.sample < end) wanted.push_back(&worst);
+    if (wanted.empty()) continue;
+    const std::vector<Tensor> inputs = data_.inputs(file);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::string& name = baseline.graph().inputs[i];
+      const std::int64_t axis = graph::batch_axis_of(baseline.axes(), name);
+      if (!is_number(inputs[i].type()) || inputs[i].rank() <= axis) continue;
+      for (WorstSample* worst : wanted) {
+        const auto at = static_cast<std::int64_t>(worst->sample - begins_[file]);
+        if (at >= inputs[i].shape()[static_cast<std::size_t>(axis)]) continue;
+        const Tensor one = graph::samples_of(inputs[i], at, 1, axis);
+        std::vector<std::int64_t> shape = one.shape();
+        shape.erase(shape.begin() + axis);
+        worst->inputs.push_back({.name = name, .shape = std::move(shape), .values = one.to_floats()});
+      }
+    }
+  }
 }
 
 }  // namespace crumb::jobs

@@ -42,6 +42,8 @@ class NetworkEvaluation {
   void measure_layers(EvaluateReport& made) const;
   ModelEvaluation evaluation_of(std::size_t model) const;
   std::vector<WorstSample> worst_of(const Compared& model) const;
+  /// Reads the inputs of these samples once more.
+  void add_inputs(EvaluateReport& report) const;
   void tell(std::int64_t done_of_file, std::int64_t file_samples, std::size_t file) const;
 
   EvaluateRequest request_;
@@ -55,6 +57,7 @@ class NetworkEvaluation {
   std::vector<Compared> models_;
   std::vector<bool> is_compared_;  ///< outputs that are floats
   std::size_t samples_ = 0;
+  std::vector<std::size_t> begins_;  ///< of each file its first sample
 };
 
 }  // namespace crumb::jobs

@@ -146,6 +146,8 @@ VERBS = {
     "passes of a checkpoint": ("passes {shards} -o OUT fold-norms", "/"),
     "run": ("run {net.onnx} --input {x.npy} --output OUT", ".npy"),
     "generate": ("generate {m.crumb} --prompt-file {prompt.txt} --tokens 4 --save-cache OUT", ".cache"),
+    "eval": ("eval {net.onnx} --baseline {net.onnx} --data {x.npy} --report OUT", ".html"),
+    "quantize with a report": ("quantize {net.onnx} --dry-run --weights int4:channel --report OUT", ".md"),
     "inspect": ("inspect {net.onnx} --svg OUT", ".svg"),
     "lint": ("lint {q.onnx} --for onnxruntime --fix OUT", ".onnx"),
 }  # fmt: skip
