@@ -9,6 +9,8 @@
 #include "base/seconds.h"
 #include "jobs/network_quantization.h"
 #include "jobs/quantize_parts.h"
+#include "jobs/report/quantize_page.h"
+#include "jobs/report/report_output.h"
 #include "jobs/samples/calibration_data.h"
 #include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_plan.h"
@@ -83,6 +85,7 @@ bool is_of_network(const QuantizeRequest& request) {
 QuantizeReport quantize(const QuantizeRequest& request, Observer& observer) {
   const InputWatch watch;
   claim_output_of(request);
+  claim_report(request.report, {request.output}, observer);
   refuse_packed(request.input);
   const bool is_network = is_of_network(request);
   refuse_for_the_other(request, is_network);
@@ -90,6 +93,7 @@ QuantizeReport quantize(const QuantizeRequest& request, Observer& observer) {
   QuantizeReport report =
       is_network ? quantize_network(request, observer) : quantize_tensors(request, observer);
   if (!request.dry_run) report.seconds = now_seconds() - start;
+  if (!request.report.path.empty()) write_report(request.report, page_of(request, report));
   return report;
 }
 

@@ -17,6 +17,7 @@
 #include "graph/quantize/compare.h"
 #include "graph/quantize/plan.h"
 #include "jobs/observer.h"
+#include "jobs/report_file.h"
 #include "ptq/stages.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "quant/recipe/recipe.h"
@@ -66,6 +67,7 @@ struct QuantizeRequest {
       false;  ///< continues an interrupted run, and keeps the state of this run if it does not finish
   /// Other files that were read for the request: the output may not replace them.
   std::vector<std::filesystem::path> read_files;
+  ReportFile report = {};
 };
 
 /// What was done, or in a dry run what would be done.

@@ -151,17 +151,7 @@ analysis::GivenRanges read_input_ranges(const std::vector<std::string>& requests
   return ranges;
 }
 
-graph::Graph in_qonnx(const graph::Graph& graph) {
-  const bool is_qcdq = std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
-    return node.is("QuantizeLinear") || node.is("DequantizeLinear");
-  });
-  if (!is_qcdq) return graph;
-  try {
-    return exporting::from_qcdq(graph);
-  } catch (const Error&) {
-    return graph;  // QLinearConv and its like: layers without float weights count nevertheless
-  }
-}
+graph::Graph in_qonnx(const graph::Graph& graph) { return exporting::in_qonnx(graph); }
 
 void verify_accumulators(const VerifyAccumulatorFlags& options) {
   if (options.bits && (*options.bits < 1 || *options.bits > 64)) {

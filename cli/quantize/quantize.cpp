@@ -14,6 +14,7 @@
 #include "cli/flags/flag_group.h"
 #include "cli/flags/number_checks.h"
 #include "cli/flags/recipe_flags.h"
+#include "cli/flags/report_flag.h"
 #include "cli/flags/target_flags.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/verb.h"
@@ -42,6 +43,7 @@ struct QuantizeFlags {
   GraphFlags graph;
   int threads = 0;
   bool json = false, dry_run = false, resume = false;
+  jobs::ReportFile report;
 };
 
 constexpr size_t kWorstListed = 5;
@@ -229,7 +231,8 @@ QuantizeGraph graph_options(const QuantizeFlags& options) {
           .memory = memory_of(options),
           .json = options.json,
           .dry_run = options.dry_run,
-          .resume = options.resume};
+          .resume = options.resume,
+          .report = options.report};
 }
 
 /// A network by a recipe that a budget chose, and the recipe beside it: rounded, as it was measured, where no stage is named.
@@ -297,7 +300,8 @@ jobs::QuantizeRequest plain_request(const QuantizeFlags& options) {
                                 .memory = memory_of(options),
                                 .dry_run = options.dry_run,
                                 .resume = options.resume,
-                                .read_files = {}};
+                                .read_files = {},
+                                .report = options.report};
   if (!options.recipe.recipe.empty()) request.read_files.emplace_back(options.recipe.recipe);
   return request;
 }
@@ -409,6 +413,7 @@ void add_quantize(CLI::App& app) {
       ->type_name("SIZE")
       ->group(kRunningFlags);
   add_threads_flag(*verb, options->threads, "Threads, which never change the result (those the machine has)");
+  add_report_flag(*verb, options->report);
   verb->add_flag("--json", options->json, "Print one JSON object")->group(kOutputFlags);
   verb->footer(
       "Rules win over fields, and later rules over earlier ones, in the order recipe, include, exclude,\n"
@@ -421,7 +426,7 @@ void add_quantize(CLI::App& app) {
       spec_grammar() +
       "\n\nExample:\n"
       "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.value.weight=int8:channel'\n"
-      "  crumb quantize cnn.onnx -o cnn_w8a8.onnx --scheme W8A8 --data samples.npy\n"
+      "  crumb quantize cnn.onnx -o cnn_w8a8.onnx --scheme W8A8 --data samples.npy --report cnn.html\n"
       "  crumb quantize SmolLM2 -o w4a8.crumb --weights int4:group=32 --activations int8:token --kv-cache "
       "int8");
   verb->callback([options] {

@@ -43,7 +43,8 @@ jobs::QuantizeRequest request_of(const QuantizeGraph& requested) {
                                 .memory = requested.memory,
                                 .dry_run = requested.dry_run,
                                 .resume = requested.resume,
-                                .read_files = {}};
+                                .read_files = {},
+                                .report = requested.report};
   if (!requested.flags.to.empty()) {
     request.form = exporting::form_named(requested.flags.to);
     if (std::filesystem::path(requested.output).extension() == ".crumb")

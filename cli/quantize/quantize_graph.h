@@ -9,6 +9,7 @@
 
 #include "cli/flags/recipe_flags.h"
 #include "cli/output.h"
+#include "jobs/report_file.h"
 
 namespace crumb::cli {
 
@@ -39,6 +40,7 @@ struct QuantizeGraph {
   int threads = 0;
   std::uint64_t memory = 0;  ///< bytes of samples in flight; 0: the default
   bool json = false, dry_run = false, resume = false;
+  jobs::ReportFile report = {};
 };
 
 void quantize_graph(const QuantizeGraph& options);

@@ -80,6 +80,18 @@ Result<IntegerBounds> clipped(const Graph& graph, const Node& clip, IntegerBound
 bool is_quantize(const Node& node) { return node.op == "QuantizeLinear" && is_of_runtime(node); }
 bool is_dequantize(const Node& node) { return node.op == "DequantizeLinear" && is_of_runtime(node); }
 
+Graph in_qonnx(Graph graph) {
+  const bool is_qcdq = std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
+    return node.is("QuantizeLinear") || node.is("DequantizeLinear");
+  });
+  if (!is_qcdq) return graph;
+  try {
+    return from_qcdq(graph);
+  } catch (const Error&) {
+    return graph;
+  }
+}
+
 Graph from_qcdq(Graph graph, QcdqReport* report) {
   graph = graph::plain_constants(std::move(graph));
   graph = graph::dequantize_operators(std::move(graph), [](const Node&) { return true; });

@@ -25,4 +25,8 @@ namespace crumb::exporting {
 /// ConvInteger, ...), types other than float32.
 graph::Graph from_qcdq(graph::Graph graph, QcdqReport* report = nullptr);
 
+/// The same of a graph that has such nodes, and another graph as it is; so, too, where from_qcdq() throws: for those
+/// who look at what is understood (QLinearConv and its like stay).
+graph::Graph in_qonnx(graph::Graph graph);
+
 }  // namespace crumb::exporting

@@ -228,7 +228,72 @@ Table classes_of(const EvaluateReport& report) {
   return table;
 }
 
-using Matrix = std::vector<std::vector<std::uint64_t>>;
+/// What each layer costs, where that was measured.
+Table layers_of(const EvaluateReport& report) {
+  Table table{.key = "layers",
+              .title = "Layers",
+              .note =
+                  "SQNR in dB: of its weights; of the network's result where this layer alone is quantized; "
+                  "of what it "
+                  "gives with all before it quantized. Worst first by what they cost alone.",
+              .columns = {{"layer", "layer"},
+                          {"model", "model"},
+                          {"operator", "operator"},
+                          {"weights", "weights"},
+                          {"input", "input"},
+                          {"weights_sqnr_db", "weights dB", true},
+                          {"alone_db", "alone dB", true},
+                          {"accumulated_db", "accumulated dB", true},
+                          {"low", "takes in from", true},
+                          {"high", "to", true},
+                          {"clipped", "clipped %", true},
+                          {"dead_channels", "dead channels", true},
+                          {"channels", "of", true},
+                          {"bits_needed", "accumulator bits", true},
+                          {"bits_there", "there", true}}};
+  const auto decibels = [](const std::optional<double>& value) { return value ? sqnr_cell(*value) : Cell(); };
+  const auto number = [](const auto& value, int digits) {
+    return value ? number_cell(static_cast<double>(*value), digits) : Cell();
+  };
+  const auto bound = [](const std::optional<double>& value) {
+    return value ? Cell(number_text(static_cast<float>(*value)), *value) : Cell();
+  };
+  for (const ModelEvaluation& model : report.models) {
+    if (!model.layers) continue;
+    for (const EvaluateLayer& layer : model.layers->layers)
+      table.rows.push_back({Cell(layer.name), Cell(file_name(model.model)), Cell(layer.op),
+                            Cell(layer.weights), Cell(layer.input), decibels(layer.weights_sqnr_db),
+                            decibels(layer.alone_db), decibels(layer.accumulated_db), bound(layer.low),
+                            bound(layer.high), number(layer.clipped, 2), number(layer.dead_channels, 0),
+                            number(layer.channels, 0), number(layer.bits_needed, 0),
+                            number(layer.bits_there, 0)});
+  }
+  return table;
+}
+
+/// What brings most back, as flags to paste.
+Table advice_of(const EvaluateReport& report) {
+  Table table{
+      .key = "advice",
+      .title = "Layers to put back",
+      .note =
+          "Each by itself, best first: flags for crumb quantize, the network's SQNR then, and by how many "
+          "bytes the codes grow.",
+      .columns = {{"layer", "layer"},
+                  {"model", "model"},
+                  {"set", "flags"},
+                  {"sqnr_db", "SQNR dB", true},
+                  {"gain_db", "more", true},
+                  {"bytes", "bytes more", true}}};
+  for (const ModelEvaluation& model : report.models) {
+    if (!model.layers) continue;
+    for (const LayerAdvice& advice : model.layers->advice)
+      table.rows.push_back({Cell(advice.layer), Cell(file_name(model.model)), Cell(advice.set),
+                            sqnr_cell(advice.sqnr_db), sqnr_cell(advice.gain_db),
+                            number_cell(static_cast<double>(advice.bytes), 0)});
+  }
+  return table;
+}
 
 /// The confusions that the model makes more often than the baseline, most first.
 Table confusions_of(const EvaluateReport& report) {
@@ -354,7 +419,8 @@ report::Report page_of(const EvaluateRequest& request, const EvaluateReport& rep
     page.tables.push_back(models_of(report, sizes, stored));
   }
   add_conditions(report, page);
-  for (Table table : {metrics_of(report), outputs_of(report), classes_of(report), confusions_of(report)})
+  for (Table table : {metrics_of(report), outputs_of(report), layers_of(report), advice_of(report),
+                      classes_of(report), confusions_of(report)})
     if (!table.rows.empty()) page.tables.push_back(std::move(table));
   if (Table layers = stored_table(stored); !layers.rows.empty()) page.tables.push_back(std::move(layers));
   add_samples(report, page);

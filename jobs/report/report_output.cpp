@@ -32,7 +32,7 @@ void claim_report(const ReportFile& file, const std::vector<fs::path>& outputs, 
   if (file.path.empty()) return;
   if (!report::form_of(file.path))
     throw usage_error(observer.spelled("report") + " " + quote_text(file.path) +
-                      ": a report is written as .html, .json or .md");
+                      ": a report's name ends in .html, .json or .md");
   const fs::path place = place_of(file.path);
   for (const fs::path& output : outputs)
     if (!output.empty() && is_within(place, place_of(output)))

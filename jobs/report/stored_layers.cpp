@@ -7,10 +7,13 @@
 #include <limits>
 #include <numeric>
 
+#include "analysis/accumulator/check.h"
 #include "base/files/counted.h"
+#include "export/qcdq/from_qcdq.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/read.h"
 #include "jobs/report/page_parts.h"
+#include "models/read_graph.h"
 #include "quant/packed/packed_tensor.h"
 #include "quant/quantizer.h"
 #include "quant/tensor_source.h"
@@ -145,7 +148,7 @@ StoredModel stored_model(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) return model;
   if (std::filesystem::path(path).extension() == ".onnx") {
-    add_network(graph::lift_quantized(graph::read_onnx(path)), model);
+    add_network(graph::lift_quantized(exporting::in_qonnx(graph::read_onnx(path))), model);
   } else if (const TensorSource source = TensorSource::open(path); source.crumb()) {
     add_packed(*source.crumb(), model);
   }
@@ -156,6 +159,43 @@ StoredModel stored_model(const std::string& path) {
   }
   if (weights > 0) model.bits_a_weight = bits / weights;
   return model;
+}
+
+report::Table accumulators_of(const std::string& path) {
+  report::Table table{
+      .key = "accumulators",
+      .title = "Accumulators",
+      .note =
+          "The bits that a register needs for every sum that the codes and the range of the input "
+          "allow, and those that the file certifies.",
+      .columns = {{"layer", "layer"},
+                  {"operator", "operator"},
+                  {"input", "input"},
+                  {"terms", "terms", true},
+                  {"worst_min", "worst min", true},
+                  {"worst_max", "worst max", true},
+                  {"bits_needed", "bits needed", true},
+                  {"bits_certified", "certified", true},
+                  {"reason", "not covered because"}}};
+  const analysis::AccumulatorReport report =
+      analysis::check_accumulators(exporting::in_qonnx(models::read_graph(path)));
+  const auto number = [](const auto& value) {
+    return value ? number_cell(static_cast<double>(*value), 0) : report::Cell();
+  };
+  for (const analysis::AccumulatorRow& row : report.layers) {
+    const auto text = [](const std::optional<IntegerRange>& range) {
+      return range ? std::to_string(range->low) + " to " + std::to_string(range->high) : std::string("?");
+    };
+    std::string input = text(row.input);
+    if (row.weight) input += " x " + text(row.weight);
+    table.rows.push_back({report::Cell(row.name),
+                          report::Cell(row.operands.empty() ? row.op : row.op + " " + row.operands),
+                          report::Cell(input), row.length == 0 ? report::Cell() : count_cell(row.length),
+                          row.worst ? number_cell(static_cast<double>(row.worst->min), 0) : report::Cell(),
+                          row.worst ? number_cell(static_cast<double>(row.worst->max), 0) : report::Cell(),
+                          number(row.bits_needed), number(row.bits_certified), report::Cell(row.reason)});
+  }
+  return table;
 }
 
 report::Table stored_table(const std::vector<StoredModel>& models) {

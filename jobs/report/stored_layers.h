@@ -29,6 +29,10 @@ struct StoredModel {
 /// even distances are counted, 2 million weights together. Throws Error where a packed file is damaged.
 StoredModel stored_model(const std::string& path);
 
+/// How wide accumulators must be for the products of integers in a network's file, and what they are certified to be;
+/// no rows where there is none or the file holds no network. Throws Error where it is damaged.
+report::Table accumulators_of(const std::string& path);
+
 /// How often a tensor's codes and values are used; `layer` is filled in.
 report::LayerHistograms histograms_of(const QuantizedView& tensor);
 

@@ -265,6 +265,50 @@ def test_markdown_says_the_same(evaluated):
             ]
 
 
+@pytest.mark.parametrize("ending", [".crumb", ".onnx"])
+def test_what_quantizing_made(crumb, made, tmp_path, ending):
+    words = ["--scheme", "W8A8", "--data", made / "x.npy"]
+    out = tmp_path / f"net{ending}"
+    printed = json.loads(crumb("quantize", made / "net.onnx", "-o", out, *words, "--json", "--report", tmp_path / "out.json").stdout)
+    report = json.loads((tmp_path / "out.json").read_text())
+    tables = report["tables"]
+    weights = {row["layer"]: row for row in tables["layers"]["rows"]}
+    assert set(weights) == {tensor["name"] for tensor in printed["tensors"]}
+    for tensor in printed["tensors"]:
+        row = weights[tensor["name"]]
+        assert (row["bytes"], row["kept_because"]) == (tensor["bytes"], tensor["kept_because"])
+        if tensor["spec"]:
+            assert (row["format"], row["weights_sqnr_db"], row["bits"]) == (tensor["spec"], tensor["sqnr_db"], tensor["bits"])
+    assert [row["low"] for row in tables["activations"]["rows"]] == [edge["min"] for edge in printed["activations"]]
+    assert [row["clipped"] for row in tables["activations"]["rows"]] == [pytest.approx(100 * edge["saturated"]) for edge in printed["activations"]]
+    assert tables["outputs"]["rows"][0]["sqnr_db"] == printed["outputs"][0]["sqnr_db"]
+    checked = json.loads(crumb("verify", out, "--accumulator", "--json").stdout)["layers"]
+    assert [row["bits_needed"] for row in tables["accumulators"]["rows"]] == [layer["bits_needed"] for layer in checked]
+    facts = {fact["name"]: fact["value"] for fact in report["summary"]}
+    assert (facts["size"], facts["bits a weight"]) == (out.stat().st_size, printed["bits_per_weight"])
+    # The recipe as it was carried out makes the same file.
+    (tmp_path / "recipe.yaml").write_text(report["recipe"])
+    crumb("quantize", made / "net.onnx", "-o", tmp_path / f"again{ending}", "--recipe", tmp_path / "recipe.yaml", "--data", made / "x.npy")
+    assert (tmp_path / f"again{ending}").read_bytes() == out.read_bytes()
+    sums = {one["layer"]: sum(one["codes"]["counts"]) for one in report["histograms"]}
+    assert sorted(sums.values()) == [48 * 10, 64 * 48]
+
+
+def test_layers_and_advice_are_in_the_page(crumb, made, tmp_path):
+    crumb("quantize", made / "net.onnx", "-o", tmp_path / "net.crumb", "--weights", "int3:channel", "--activations", "uint4:tensor", "--data", made / "x.npy")
+    words = ["eval", tmp_path / "net.crumb", "--baseline", made / "net.onnx", "--data", made / "x.npy", "--layers"]
+    printed = json.loads(crumb(*words, "--json", "--report", tmp_path / "out.json").stdout)
+    tables = json.loads((tmp_path / "out.json").read_text())["tables"]
+    rows = tables["layers"]["rows"]
+    assert [row["layer"] for row in rows] == [layer["name"] for layer in printed["layers"]] != []
+    for row, layer in zip(rows, printed["layers"], strict=True):
+        names = {"bits_needed": "accumulator_bits", "bits_there": "register_bits"}
+        for key in ("weights_sqnr_db", "alone_db", "accumulated_db", "clipped", "dead_channels", "bits_needed", "bits_there"):
+            assert row[key] == layer.get(names.get(key, key)), key
+    crumb(*words, "--report", tmp_path / "out.html")
+    assert [row["layer"] for row in tables_of(check_page((tmp_path / "out.html").read_text()))["Layers"]] == [row["layer"] for row in rows]
+
+
 # --- Hostile names ----------------------------------------------------------------------------------------------------
 
 PIECES = ["<script>alert(1)</script>", "</script>", "</style>", "</title>", "<!--", "-->", "]]>", "<![CDATA[", '"', "'", "`", "&", "&lt;", "&#0;", "<",
@@ -312,7 +356,7 @@ def test_hostile_names_do_nothing_and_a_page_of_200_layers_is_small(crumb, hosti
     assert len(text.encode()) < 1_000_000
     page = check_page(text)
     assert len(list(page.all("script"))) == len(list(page.all("style"))) == 1
-    assert sorted(row["layer \u2195".split(" ")[0]] for row in tables_of(page)["Layers with codes"]) == sorted(map(visible, names))
+    assert sorted(row["layer"] for row in tables_of(page)["Layers with codes"]) == sorted(map(visible, names))
     assert sorted(item.one("h3").text() for item in page.all("li") if item.children and any(True for _ in item.all("figure"))) == sorted(map(visible, names))
     report = json.loads((work / "out.json").read_text(encoding="utf-8"))
     assert sorted(one["layer"] for one in report["histograms"]) == sorted(names)
@@ -323,9 +367,17 @@ def test_hostile_names_do_nothing_and_a_page_of_200_layers_is_small(crumb, hosti
     assert sorted(row[0] for row in rows[1:]) == sorted(" ".join(visible(name).split(" ")).strip() for name in names)
 
 
+def test_hostile_names_in_what_quantizing_made(crumb, hostile):
+    work, names = hostile
+    crumb("quantize", work / "net.onnx", "-o", work / "again.crumb", "--scheme", "W8A8", "--data", work / "x.npy", "--report", work / "made.html")
+    text = (work / "made.html").read_text(encoding="utf-8")
+    assert len(text.encode()) < 1_000_000
+    assert sorted(row["weight"] for row in tables_of(check_page(text))["Weights"]) == sorted(map(visible, names))
+
+
 def test_other_endings_and_other_outputs_are_refused(crumb, made):
     words = ["eval", made / "net2.crumb", "--baseline", made / "net.onnx", "--data", made / "x.npy", "--report"]
     for name in ("out.pdf", "out", "out.html.gz"):
         done = crumb(*words, made / name, status=2)
-        assert "--report" in done.stderr and ".html, .json or .md" in done.stderr
+        assert "--report" in done.stderr and "ends in .html, .json or .md" in done.stderr
     assert not (made / "out.pdf").exists()
