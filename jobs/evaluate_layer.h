@@ -1,7 +1,8 @@
 // What the layers of a quantized model lose against a float baseline: what crumb eval --layers measures.
 //
 // A layer is a node that multiplies by constant weights, or takes rows of a table, where the model quantizes
-// its weights or its input. Distances are SQNR in dB: infinite where nothing is lost, NaN where a number that
+// its weights or its input, or has other weights than the baseline without saying how they came about
+// ("changed": GGUF files, which are read as floats; models that were pruned or trained). Distances are SQNR in dB: infinite where nothing is lost, NaN where a number that
 // is not finite is compared.
 #pragma once
 
@@ -15,9 +16,8 @@ namespace crumb::jobs {
 struct EvaluateLayer {
   std::string name;  ///< the baseline's node, or what it gives where it has no name; unmatched: the model's
   std::string op;    ///< of the same node: Conv, MatMul, Gather
-  std::string
-      weights;        ///< how they are quantized: "int4:channel"; "float32"; of several "int8:channel, keep"
-  std::string input;  ///< how its input is quantized: "uint8", "int8:token"; "" where it is not
+  std::string weights;  ///< how they are quantized: "int4:channel", "float32", "changed"
+  std::string input;    ///< how its input is quantized: "uint8", "int8:token"; "" where it is not
   /// The weights' names in the baseline, as patterns of recipes take them; empty where it is not matched.
   std::vector<std::string> constants;
   std::uint64_t weight_count = 0;  ///< numbers

@@ -313,3 +313,19 @@ def test_what_cannot_be_measured_is_said(crumb, tmp_path):
     assert json.loads(done.stdout)["layers"] == []
     done = crumb("eval", baseline, *eval_of)
     assert "has none that are quantized" in done.stderr
+
+
+def test_weights_that_were_changed_in_floats_are_layers(crumb, tmp_path):
+    baseline, x = two_products(tmp_path / "float.onnx", ["one", "two"])
+    model = load(baseline)
+    [pruned] = [constant for constant in model.graph.initializer if constant.name == "two"]
+    values = numpy_helper.to_array(pruned).copy()
+    values[np.abs(values) < 0.5] = 0
+    pruned.CopyFrom(numpy_helper.from_array(values, "two"))
+    (tmp_path / "pruned.onnx").write_bytes(model.SerializeToString())
+    found = layers_of(crumb, tmp_path / "pruned.onnx", baseline, x)
+    [layer] = found["layers"]
+    assert (layer["weights"], layer["input"], layer["constants"]) == ("changed", None, ["two"])
+    assert layer["alone_db"] == layer["accumulated_db"] == found["layers_on"]["sqnr_db"]
+    [advice] = found["advice"]  # which makes it the baseline
+    assert (advice["set"], advice["sqnr_db"]) == ("--set 'two=keep'", None)

@@ -23,7 +23,6 @@ namespace {
 using graph::Graph;
 using graph::Tensor;
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{512} << 20;
 constexpr std::size_t kMostTried = 8, kMostAdvised = 5, kMostNamed = 3;
 constexpr std::int64_t kTogether = 8;  // samples
 constexpr int kUsualRegister = 32;
@@ -122,9 +121,13 @@ class Measurement {
  public:
   Measurement(const LayerEvaluation& evaluation, ComparedNetworks networks, Observer& observer)
       : evaluation_(evaluation), networks_(std::move(networks)), observer_(observer) {
-    for (std::size_t i = 0; i < networks_.model->layers().size(); ++i)
-      if (is_quantized(networks_.model->layers()[i])) chosen_.push_back(i);
-    for (const std::size_t i : chosen_) made_.layers.push_back(described(i));
+    for (std::size_t i = 0; i < networks_.model->layers().size(); ++i) {
+      const bool is_told = is_quantized(networks_.model->layers()[i]);
+      if (!is_told && !has_other_weights(i)) continue;
+      chosen_.push_back(i);
+      made_.layers.push_back(described(i));
+      if (!is_told) made_.layers.back().weights = "changed";
+    }
     note_matches();
   }
 
@@ -156,6 +159,15 @@ class Measurement {
         layer.weights, [&](const LayerWeight& weight) { return model().is_quantized(weight.value); });
     return has_codes ||
            (layer.data && !model().quantizers_before(model().node(layer).inputs[*layer.data]).empty());
+  }
+
+  /// Whether weights that nothing says are quantized differ from the baseline's by more than rounding of
+  /// float32: those of GGUF files, which are read as floats, and of a model that was pruned or trained.
+  bool has_other_weights(std::size_t index) const {
+    const auto pair = networks_.pair(index);
+    const auto weights = pair ? model_weights_of(*pair) : std::nullopt;
+    const auto sqnr = weights ? sqnr_of_weights(*pair, *weights) : std::nullopt;
+    return sqnr && !(*sqnr > kMostDecibels);
   }
 
   EvaluateLayer described(std::size_t index) const {
@@ -193,7 +205,7 @@ class Measurement {
     for (const std::size_t i : chosen_)
       if (!networks_.pair(i)) missing.push_back(model().node(model().layers()[i]).name);
     const std::string path = quote_text(evaluation_.path);
-    if (chosen_.empty()) observer_.note("layers: " + path + " has none that are quantized");
+    if (chosen_.empty()) observer_.note("layers: " + path + " has none that are quantized or changed");
     if (!missing.empty())
       observer_.note("layers: " + path + " has " + count_text(missing.size(), "layer") +
                      " that the baseline has not, by name or by order and shape: " + some_of(missing) +
@@ -217,7 +229,7 @@ class Measurement {
     made_.samples = samples.count;
     if (samples.pieces.empty()) return;
     steps_ = chosen_.size() + 3;
-    BaselineRuns runs(baseline(), samples, evaluation_.prepare, kMostBytes);
+    BaselineRuns runs(baseline(), samples, evaluation_.prepare, evaluation_.memory);
     tell();
     keep_values(runs);
     measure_alone(runs, samples);
@@ -293,7 +305,7 @@ class Measurement {
     runs.measure(given);
     const std::vector<PassingValues> found =
         jobs::measure_passing(model(), baseline(), layers, input_places(model().graph(), baseline().graph()),
-                              runs, samples, evaluation_.prepare, kMostBytes / 2);
+                              runs, samples, evaluation_.prepare, evaluation_.memory / 2);
     for (std::size_t i = 0; i < found.size(); ++i) {
       EvaluateLayer& layer = made_.layers[i];
       layer.accumulated_db = found[i].accumulated_db;

@@ -21,6 +21,7 @@ struct LayerEvaluation {
   std::size_t most = kUsualLayerSamples;  ///< samples
   PrepareGraph prepare;
   int threads = 0;
+  std::uint64_t memory = std::uint64_t{512} << 20;  ///< bytes of what the baseline computes, that are kept
 };
 
 /// Of an engine's name: auto, runtime, libtorch.
@@ -28,8 +29,8 @@ PrepareGraph prepare_on(const std::string& engine, int threads);
 
 /// Measures layers; `interrupted` is set, and figures are missing, where a person asked to stop. Layers are
 /// matched by names, else by order, which a note says; another names those that are not matched. Memory: both
-/// networks, twice where one is prepared again, the samples' inputs, and at most 512 MB of what the baseline
-/// computes for them. A model whose quantizers are not understood has no layers, and a note says why.
+/// networks, twice where one is prepared again, the samples' inputs, and at most `memory` bytes of what the
+/// baseline computes for them. A model whose quantizers are not understood has no layers, and a note says why.
 EvaluateLayers evaluate_layers(const LayerEvaluation& evaluation, bool& interrupted, Observer& observer);
 
 }  // namespace crumb::jobs

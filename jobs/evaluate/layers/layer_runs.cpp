@@ -93,8 +93,7 @@ std::optional<double> ResultLoss::sqnr_db() const {
 
 BaselineRuns::BaselineRuns(const LayeredNetwork& baseline, const LayerSamples& samples,
                            const PrepareGraph& prepare, std::uint64_t bytes)
-    : baseline_(baseline),
-      samples_(samples),
+    : samples_(samples),
       executable_(prepare(baseline.graph())),
       bytes_(bytes),
       kept_(samples.pieces.size()) {}

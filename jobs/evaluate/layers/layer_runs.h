@@ -81,7 +81,6 @@ class BaselineRuns {
   void measure(const std::set<std::string>& values);  ///< finds bytes_of these
 
  private:
-  const LayeredNetwork& baseline_;
   const LayerSamples& samples_;
   std::unique_ptr<graph::Executable> executable_;
   std::uint64_t bytes_;
