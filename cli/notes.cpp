@@ -9,13 +9,14 @@ namespace crumb::cli {
 namespace {
 
 /// Fields of requests and of recipes, and what is said with one, whose flags are not called like them.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kFlags = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kFlags = {{
     {"adapters", "--adapter"},
     {"arguments", "--set-argument"},
     {"as: tensors", "--tensors-only"},
     {"batch_axes", "--batch-axis"},
     {"form", "--to"},
     {"keeps_io_types", "--float16-io"},
+    {"labelled_output", "--output"},
     {"output", "-o"},
     {"rule", "--set"},
     {"shapes", "--shape"},

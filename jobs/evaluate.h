@@ -41,7 +41,7 @@ struct EvaluateRequest {
   std::vector<std::string> data;  ///< samples (jobs/samples/calibration_data.h)
   std::string labels = {};        ///< an array or a folder of them, first axis: samples; or lines; "": none
   std::string task = {};          ///< one of evaluate_tasks(); "": guessed
-  std::string output = {};        ///< the output that labels are of; "": the first
+  std::string labelled_output = {};  ///< the output that labels are of; "": the first
   std::vector<EvaluateCondition> fail_if = {};
   std::size_t worst = 10;  ///< how many samples are named
   ReportFile report = {};

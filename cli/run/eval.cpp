@@ -84,7 +84,7 @@ void add_eval(CLI::App& app) {
   verb->add_option("--task", request.task, "What the labels are (guessed by labels, outputs and data)")
       ->group(kInputFlags)
       ->check(CLI::IsMember(tasks));
-  verb->add_option("--output", request.output, "The output that labels are of (the first)")
+  verb->add_option("--output", request.labelled_output, "The output that labels are of (the first)")
       ->type_name("NAME")
       ->group(kInputFlags);
   verb->add_option("--peak", request.peak,

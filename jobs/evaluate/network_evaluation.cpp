@@ -88,10 +88,11 @@ NetworkEvaluation::NetworkEvaluation(EvaluateRequest request, Observer& observer
             networks_.front().axes()),
       task_(request_.task) {
   const std::vector<std::string>& names = networks_.front().graph().outputs;
-  if (!request_.output.empty()) {
-    const auto found = std::ranges::find(names, request_.output);
+  if (!request_.labelled_output.empty()) {
+    const auto found = std::ranges::find(names, request_.labelled_output);
     if (found == names.end())
-      throw usage_error(observer.spelled("output") + ": " + unknown_name("output", request_.output, names));
+      throw usage_error(observer.spelled("labelled_output") + ": " +
+                        unknown_name("output", request_.labelled_output, names));
     labelled_ = static_cast<std::size_t>(found - names.begin());
   }
   if (request_.labels.empty()) {
@@ -228,7 +229,7 @@ void NetworkEvaluation::begin_scores(const std::vector<std::vector<Tensor>>& mad
     const Tensor& expected = made[0][labelled_];
     if (!is_number(expected.type()))
       throw Error("output " + quote_text(names[labelled_]) + " of the baseline holds " +
-                  std::string(name_of(expected.type())) + ": " + observer_.spelled("output") +
+                  std::string(name_of(expected.type())) + ": " + observer_.spelled("labelled_output") +
                   " names another");
     const LabelledOutput output{
         .shape = shape_of(labelled_),

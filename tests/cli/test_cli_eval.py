@@ -1,5 +1,5 @@
-"""crumb eval: every task's figures on drawn answers against scikit-learn and scipy, and by definition where there is no such
-library here: SSIM as scikit-image has it, edits as jiwer has them, KL divergence."""
+"""crumb eval: every task's figures on drawn answers against scikit-learn, scipy, scikit-image and jiwer, and by definition: SSIM, edits,
+KL divergence."""
 
 import json
 import signal
@@ -192,6 +192,33 @@ def test_pictures_are_scored_by_definition(evaluate, shape, peak):
     check(found, "ssim", *expected, rtol=1e-9)
 
 
+def test_pictures_are_scored_as_scikit_image_scores_them(evaluate):
+    measures = pytest.importorskip("skimage.metrics")
+    rng = np.random.default_rng(8)
+    y = ndimage.gaussian_filter(rng.random((9, 3, 25, 18)), (0, 0, 1, 1)).astype(np.float32)
+    a, b = ((y + s * rng.standard_normal(y.shape)).astype(np.float32) for s in (0.01, 0.05))
+    found = evaluate(a, b, y)
+    wide = [x.astype(np.float64) for x in (y, a, b)]
+    check(found, "psnr", *(np.mean([measures.peak_signal_noise_ratio(p, q, data_range=1) for p, q in zip(wide[0], x, strict=True)]) for x in wide[1:]))
+    how = {"data_range": 1, "channel_axis": 0, "gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
+    check(found, "ssim", *(np.mean([measures.structural_similarity(p, q, **how) for p, q in zip(wide[0], x, strict=True)]) for x in wide[1:]))
+
+
+def test_texts_are_scored_as_jiwer_scores_them(evaluate, tmp_path):
+    jiwer = pytest.importorskip("jiwer")
+    rng = np.random.default_rng(6)
+    symbols = [*"abcdé字", " "]
+    (tmp_path / "alphabet.txt").write_text("".join(f"{s}\n" for s in symbols), encoding="utf-8")
+    paths = rng.integers(0, 8, (50, 20))
+    a = np.eye(8, dtype=np.float32)[paths] * 3 + rng.standard_normal((50, 20, 8)).astype(np.float32)
+    b = a + rng.standard_normal(a.shape).astype(np.float32)
+    labels = [" ".join("".join(rng.choice(list("abcdé字"), 3)) for _ in range(3)) for _ in range(50)]
+    found = evaluate(a, b, labels, "--alphabet", tmp_path / "alphabet.txt")
+    read = [["".join(["", *symbols][c] for i, c in enumerate(p) if c and (i == 0 or p[i - 1] != c)) for p in x.argmax(2)] for x in (a, b)]
+    check(found, "cer", *(100 * jiwer.cer(labels, texts) for texts in read))
+    check(found, "wer", *(100 * jiwer.wer(labels, texts) for texts in read))
+
+
 def edits(a, b):
     row = list(range(len(b) + 1))
     for i, x in enumerate(a):
@@ -252,7 +279,7 @@ def test_failing_conditions_are_exit_code_3(evaluate):
     (["--fail-if", "rmse_drop > 1"], ["rmse_drop", "top1_drop"]),
     (["--task", "ctc"], ["array", "text"]),
     (["--task", "lm"], ["text"]),
-    (["--output", "z"], ["'z'", "'y'"]),
+    (["--output", "z"], ["--output: ", "'z'", "'y'"]),
     (["--peak", "2"], ["--peak", "image", "classify"]),
     (["--alphabet", "a.txt"], ["--alphabet", "ctc", "classify"]),
 ])  # fmt: skip

@@ -52,6 +52,18 @@ def test_digits_are_scored_as_scikit_learn_scores_what_run_gives(crumb, digits, 
     assert figures["agreement"] == pytest.approx(100 * (a.argmax(1) == b.argmax(1)).mean())
 
 
+@pytest.mark.parametrize("model", ["w8a8.onnx", "w4a4.crumb"])
+def test_libtorchs_engine_is_within_rounding(crumb, digits, engine, model):
+    """Where a value lies between two codes, rounding decides: few of the 200 images are affected, and little."""
+    how = [digits / model, "--baseline", digits / "net.onnx", "--data", digits / "x.npy", "--labels", digits / "y.npy"]
+    exact, near = evaluated(crumb, *how, "--engine", "runtime"), evaluated(crumb, *how, "--engine", "libtorch")
+    for name, metric in exact["metrics"].items():
+        assert near["metrics"][name]["baseline"] == pytest.approx(metric["baseline"], abs=1e-9), name
+        assert near["metrics"][name]["model"] == pytest.approx(metric["model"], abs=1), name
+    [a], [b] = exact["outputs"].values(), near["outputs"].values()
+    assert b["sqnr_db"] == pytest.approx(a["sqnr_db"], abs=0.1) and b["kl_mean"] == pytest.approx(a["kl_mean"], rel=0.05)
+
+
 def test_sentences_are_scored_as_scipy_scores_what_embed_gives(crumb, short_minilm, tmp_path):
     lines = (ROOT / "examples/sentences.txt").read_text(encoding="utf-8").splitlines()[:70]
     scores = np.random.default_rng(1).integers(0, 6, 35)
