@@ -15,6 +15,7 @@
 #include "jobs/language/training_texts.h"
 #include "jobs/packed_files.h"
 #include "jobs/same_network.h"
+#include "jobs/training_report.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
@@ -157,6 +158,7 @@ RecoverReport recover(const RecoverRequest& request, Observer& observer) {
   claim_folder_files(
       {request.input, request.baseline, request.data, request.valid, request.how.teacher_logits},
       request.output, training::kLanguageFiles);
+  claim_training_report(request.report, request.output, observer);
   const TensorSource source = TensorSource::open(request.input);
   Graph base = models::open_graph(request.input);
   const RecoveryChoices choices = choices_of(request, models::is_encoder(base), observer);
@@ -179,7 +181,9 @@ RecoverReport recover(const RecoverRequest& request, Observer& observer) {
   read_training_texts(
       request.how, {.data = request.data, .valid = request.valid, .folder = request.output},
       [&](std::string_view path) { return weights->file(path); }, run.request, observer);
-  return {train_with(request.how, std::move(run), observer)};
+  RecoverReport report{train_with(request.how, std::move(run), observer)};
+  write_training_report(request.report, "recover", report.training, request.output);
+  return report;
 }
 
 }  // namespace crumb::jobs

@@ -14,6 +14,7 @@
 
 #include "jobs/language_training.h"
 #include "jobs/observer.h"
+#include "jobs/report_file.h"
 
 namespace crumb::jobs {
 
@@ -41,6 +42,7 @@ struct RecoverRequest {
   double rate = 1e-3;      ///< the highest learning rate
   std::uint64_t seed = 0;  ///< of the order of sequences and of the adapter's first values
   LanguageTraining how = {};
+  ReportFile report = {};
 };
 
 struct RecoverReport {

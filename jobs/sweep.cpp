@@ -7,6 +7,8 @@
 #include "base/files/text.h"
 #include "jobs/folder_files.h"
 #include "jobs/network_quantization.h"
+#include "jobs/report/report_output.h"
+#include "jobs/report/sweep_page.h"
 #include "jobs/samples/calibration_data.h"
 #include "jobs/sweep/cell.h"
 #include "jobs/sweep/command.h"
@@ -74,6 +76,7 @@ eval::GridTable sweep(const SweepRequest& asked, Observer& observer, const RowSi
   Notes notes(observer);
   const SweepRequest request = completed(asked, notes);
   claim(request);
+  claim_report(request.report, outputs_in(request.output, kSweepFiles), observer);
   const bool has_data = !request.data.empty();
   const NetworkSource source = open_network(request.input, "it is to be measured", notes,
                                             {.inputs = has_data ? request.data : request.valid,
@@ -105,6 +108,7 @@ eval::GridTable sweep(const SweepRequest& asked, Observer& observer, const RowSi
   }
   eval::GridTable table = table_of(std::move(rows));
   folder.write(table);
+  if (!request.report.path.empty()) write_report(request.report, page_of(request, table));
   return table;
 }
 

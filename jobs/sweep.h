@@ -11,6 +11,7 @@
 
 #include "eval/grid_table.h"
 #include "jobs/observer.h"
+#include "jobs/report_file.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::jobs {
@@ -49,6 +50,7 @@ struct SweepRequest {
   int threads = 0;  ///< 0: as many as the machine has; the number never changes the result
   bool keep_files = false;
   bool restart = false;  ///< drops what another request left in the folder
+  ReportFile report = {};
 };
 
 /// Takes each next row as a table of one row; the float network's comes first.

@@ -15,8 +15,7 @@ using svg::at;
 
 // Small, so that letters can be read where a telephone shows it at 360 pixels.
 constexpr double kWidth = 560, kHeight = 340, kLeft = 66, kRight = 20, kTop = 14, kBottom = 54;
-constexpr std::size_t kColours = 6;     ///< of the style
-constexpr std::size_t kMostNamed = 12;  ///< points with their name beside them
+constexpr std::size_t kColours = 6;  ///< of the style
 
 /// The marks of an axis, from the least to the greatest, which enclose all numbers.
 struct Axis {
@@ -96,8 +95,13 @@ class ChartDrawing {
                         html(chart_.title + ": " + chart_.y + " against " + chart_.x) + "</title>";
     drawn += axes();
     if (chart_.level) drawn += line("level", kLeft, y(*chart_.level), kWidth - kRight, y(*chart_.level));
-    drawn += front();
-    for (const Point& point : chart_.points) drawn += dot(point);
+    if (chart_.is_of_lines) {
+      for (std::size_t i = 0; i < series_.size(); ++i) drawn += curve(i);
+    } else {
+      drawn += front();
+      for (const Point& point : chart_.points) drawn += dot(point);
+      drawn += names();
+    }
     drawn += "</svg>";
     return drawn + legend();
   }
@@ -135,6 +139,14 @@ class ChartDrawing {
     return points.size() < 2 ? "" : "<path class=\"front\" d=\"" + path + "\"/>";
   }
 
+  std::string curve(std::size_t number) const {
+    std::string path;
+    for (const Point& point : chart_.points)
+      if (point.series == series_[number])
+        path += (path.empty() ? "M" : "L") + at(x(point.x)) + " " + at(y(point.y));
+    return "<path class=\"curve s" + std::to_string(number % kColours) + "\" d=\"" + path + "\"/>";
+  }
+
   std::string dot(const Point& point) const {
     const auto series = static_cast<std::size_t>(std::ranges::find(series_, point.series) - series_.begin());
     const std::string colour = "s" + std::to_string(series % kColours);
@@ -144,10 +156,39 @@ class ChartDrawing {
     const bool is_hollow = has_front() && !point.is_on_front;
     drawn += "<path class=\"mark " + colour + (is_hollow ? " hollow" : "") + "\" d=\"" +
              mark(series, x(point.x), y(point.y)) + "\"><title>" + html(point.name) + "</title></path>";
-    if (chart_.points.size() > kMostNamed) return drawn;
-    const bool is_right = x(point.x) > kWidth * .6;
-    return drawn + element("name", x(point.x) + (is_right ? -10 : 10), y(point.y) - 8, shortened(point.name),
-                           is_right ? " text-anchor=\"end\"" : "");
+    return drawn;
+  }
+
+  /// Beside their points, those on the front first; where one would cover another it is left out, and the table has it.
+  std::string names() const {
+    struct Box {
+      double left, top, right, bottom;
+      bool meets(const Box& other) const {
+        return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
+      }
+    };
+    constexpr double kLetter = 7.5, kLine = 15;
+    std::vector<const Point*> order;
+    for (const bool is_on_front : {true, false})
+      for (const Point& point : chart_.points)
+        if (point.is_on_front == is_on_front) order.push_back(&point);
+    std::vector<Box> taken;
+    for (const Point& point : chart_.points)
+      taken.push_back({x(point.x) - 6, y(point.y) - 6, x(point.x) + 6, y(point.y) + 6});
+    std::string drawn;
+    for (const Point* point : order) {
+      const std::string name = shortened(point->name);
+      const bool is_right = x(point->x) > kWidth * .6;
+      const double width = kLetter * static_cast<double>(name.size());
+      const double at_x = x(point->x) + (is_right ? -10 : 10), at_y = y(point->y) - 8;
+      const Box box{is_right ? at_x - width : at_x, at_y - kLine + 3, is_right ? at_x : at_x + width,
+                    at_y + 1};
+      if (at_y < kLine || std::ranges::any_of(taken, [&](const Box& other) { return box.meets(other); }))
+        continue;
+      taken.push_back(box);
+      drawn += element("name", at_x, at_y, name, is_right ? " text-anchor=\"end\"" : "");
+    }
+    return drawn;
   }
 
   static std::string shortened(const std::string& name) {

@@ -40,7 +40,10 @@ std::string head_of(const Column& column) {
 
 std::string cell_of(const Cell& cell, const Column& column, bool is_first) {
   if (is_first && !column.is_number) return "<th scope=\"row\">" + name_of(cell.text) + "</th>";
-  if (!column.is_number) return "<td>" + (cell.text.empty() ? "" : name_of(cell.text)) + "</td>";
+  constexpr std::size_t kLong = 60;
+  if (!column.is_number)
+    return (cell.text.size() > kLong ? "<td class=\"long\">" : "<td>") + std::string() +
+           (cell.text.empty() ? "" : name_of(cell.text)) + "</td>";
   std::string value;
   if (cell.number && !is_plain_number(cell.text)) value = " data-v=\"" + script_number(*cell.number) + "\"";
   return "<td class=\"n\"" + value + ">" + html(cell.text) + "</td>";

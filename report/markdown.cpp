@@ -87,7 +87,8 @@ std::string markdown_of(const Report& report) {
   for (const Fact& fact : report.summary) made += fact_of(fact);
   if (!report.notes.empty()) made += "\n";
   for (const std::string& note : report.notes) made += "- note: " + markdown(note) + "\n";
-  for (const Chart& chart : report.charts) made += lines_of_chart(chart);
+  for (const Chart& chart : report.charts)
+    if (!chart.is_of_lines) made += lines_of_chart(chart);
   for (const Table& table : report.tables) made += lines_of_table(table);
   made += lines_of_samples(report);
   if (!report.recipe.empty()) made += "\n## The recipe as it was carried out\n\n" + fenced(report.recipe);

@@ -51,9 +51,10 @@ struct Point {
   bool is_on_front = false;         ///< no other point is better in both
 };
 
-/// y against x, a mark for each point.
+/// y against x: a mark for each point, or a line through the points of each series.
 struct Chart {
   std::string title, x, y;
+  bool is_of_lines = false;
   std::vector<Point> points;
   std::optional<double> level;  ///< a dashed line at this y
   std::string level_name;

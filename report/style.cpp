@@ -39,7 +39,7 @@ th,td{padding:.3rem .75rem;text-align:left;vertical-align:top;border-top:1px sol
 thead th{background:var(--card);white-space:nowrap;vertical-align:bottom}
 tbody th{font-weight:400;min-width:9rem;max-width:24rem;overflow-wrap:break-word}
 td{max-width:22rem;overflow-wrap:break-word;min-width:7rem}
-td.n{min-width:3rem}
+td.n{min-width:3rem}td.long{min-width:22rem}
 .n{text-align:right;white-space:nowrap}
 th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:.2rem 0;min-height:1.75rem;cursor:pointer;
 text-align:inherit}
@@ -58,7 +58,7 @@ th[aria-sort=descending] button::after{content:" \2193"}
 .chart .mark.s0{fill:var(--s0)}.chart .mark.s1{fill:var(--s1)}.chart .mark.s2{fill:var(--s2)}
 .chart .mark.s3{fill:var(--s3)}.chart .mark.s4{fill:var(--s4)}.chart .mark.s5{fill:var(--s5)}
 .chart .mark.hollow{fill:var(--page)}
-.mark{stroke-width:1.5}
+.mark{stroke-width:1.5}.chart .curve{stroke-width:1.75;stroke-linejoin:round}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;padding:0;margin:.25rem 0 1rem;font-size:.9rem}
 .legend svg{width:1em;height:1em;margin-right:.4em;vertical-align:-.1em}
 .legend li{overflow-wrap:anywhere}

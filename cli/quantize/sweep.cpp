@@ -9,6 +9,7 @@
 #include "cli/flags/flag_group.h"
 #include "cli/flags/not_empty.h"
 #include "cli/flags/number_checks.h"
+#include "cli/flags/report_flag.h"
 #include "cli/flags/shape_flags.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/torchscript_flags.h"
@@ -154,6 +155,7 @@ void add_sweep(CLI::App& app) {
   verb->add_flag("--restart", request.restart, "Drop what another command left in the folder")
       ->group(kOutputFlags);
   add_threads_flag(*verb, request.threads, "Threads, which never change the result (those the machine has)");
+  add_report_flag(*verb, request.report);
   verb->add_flag("--json", flags->json, "Print one JSON object at the end")->group(kOutputFlags);
   verb->footer(
       "A run that was cut off goes on behind its last finished cell. What cannot be done is a row that says "

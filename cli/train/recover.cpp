@@ -7,6 +7,7 @@
 
 #include "cli/flags/flag_group.h"
 #include "cli/flags/number_checks.h"
+#include "cli/flags/report_flag.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/flags/verb.h"
 #include "cli/notes.h"
@@ -153,6 +154,7 @@ void add_recover(CLI::App& app) {
   flag_group(*verb, kRunningFlags);
   add_language_running_flags(*verb, flags->request.how);
   add_threads_flag(*verb, flags->request.how.threads, "Threads (those that the machine has)");
+  add_report_flag(*verb, flags->request.report);
   verb->add_flag("--json", flags->json, "Print the report as JSON")->group(kOutputFlags);
   verb->footer(
       "Examples:\n"

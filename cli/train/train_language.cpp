@@ -3,6 +3,7 @@
 
 #include "cli/flags/flag_group.h"
 #include "cli/flags/number_checks.h"
+#include "cli/flags/report_flag.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/train/language_training.h"
 #include "cli/train/train.h"
@@ -116,6 +117,7 @@ void add_run_flags(CLI::App& verb, LanguageTrainingCommand& requested) {
       ->check(at_least(1))
       ->type_name("STEPS");
   verb.add_flag("--restart", requested.flags.training.restart, "Drop the state of an unfinished run");
+  add_report_flag(verb, requested.report);
   verb.add_flag("--json", requested.json, "Print one JSON object");
   flag_group(verb, kRunningFlags);
   add_language_running_flags(verb, requested.flags.training, requested.task == kSentenceTask);

@@ -26,6 +26,7 @@
 #include "jobs/language/training_texts.h"
 #include "jobs/packed_files.h"
 #include "jobs/same_network.h"
+#include "jobs/training_report.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
 #include "models/fresh_network.h"
@@ -292,6 +293,7 @@ void train_language_model(const LanguageTrainingCommand& requested) {
   jobs::claim_folder_files(
       {flags.model, flags.start, requested.data, requested.valid, flags.training.teacher_logits},
       requested.output, training::kLanguageFiles);
+  jobs::claim_training_report(requested.report, requested.output, terminal());
   Recipe recipe = language_recipe(requested.recipe, requested.task);
   const tasks::LanguageLoss loss = loss_of(requested);
   Beginning beginning = beginning_of(requested);
@@ -331,6 +333,7 @@ void train_language_model(const LanguageTrainingCommand& requested) {
   how.keeps_memory = true;
   const Json report = jobs::train_with(how, std::move(run), terminal());
   if (report.is_null()) return;  // another process has it
+  jobs::write_training_report(requested.report, "train", report, requested.output);
   requested.json ? print_json(report) : print_report(report, requested.output);
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/flags/recipe_flags.h"
 #include "jobs/language_training.h"
+#include "jobs/report_file.h"
 
 namespace crumb::cli {
 
@@ -32,6 +33,7 @@ struct LanguageTrainingCommand {
   double rate = 0;                        ///< 0: by the recipe's rounding error
   std::uint64_t seed = 0;
   bool json = false;
+  jobs::ReportFile report = {};
 };
 
 void train_language_model(const LanguageTrainingCommand& requested);

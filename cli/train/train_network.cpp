@@ -10,12 +10,14 @@
 #include "base/files/text.h"
 #include "cli/flags/flag_group.h"
 #include "cli/flags/number_checks.h"
+#include "cli/flags/report_flag.h"
 #include "cli/flags/threads_flag.h"
 #include "cli/output.h"
 #include "cli/train/train_progress.h"
 #include "cli/train/train_report.h"
 #include "export/lint/lint.h"
 #include "jobs/engines/open_engine.h"
+#include "jobs/training_report.h"
 #include "quant/accumulator/integer_width.h"
 #include "training/run.h"
 #include "training/sweep.h"
@@ -63,6 +65,7 @@ void train_once(const NetworkTrainingFlags& flags, const tasks::TrainRequest& re
         .progress = [&](const tasks::TrainProgress& progress) { line.update(progress); }};
     report = training::train_into(run, jobs::open_trainer());
   }
+  jobs::write_training_report(flags.report, "train", report, flags.output);
   report.erase("request");
   if (flags.json) return print_json(report);
   if (flags.float_only) return print_float_report(report, flags.output);
@@ -82,6 +85,7 @@ void train_grid(const NetworkTrainingFlags& flags, const tasks::TrainRequest& ba
       [&](const training::GridProgress& progress) { lines.update(progress); });
   const training::SweepTable table = training::table_of(grid, reports);
   training::write_table(table, folder);
+  jobs::write_training_report(flags.report, table);
   if (flags.json) return print_json(training::json_of(table));
   std::cout << table.task << " (" << table.network << "), " << table.metric << " of the test set against "
             << table.title << ", " << flags.seeds << (flags.seeds == 1 ? " seed, " : " seeds, ")
@@ -101,10 +105,10 @@ void train_grid(const NetworkTrainingFlags& flags, const tasks::TrainRequest& ba
 
 /// The flags that a float network trains by; all others are for quantizers.
 constexpr std::array kOfFloatOnly = {
-    "--help",    "--data", "--labels",          "--loss",         "--loss-weight", "--batch-axis",
-    "--valid",   "-o",     "--network",         "--float-epochs", "--batch",       "--seed",
-    "task",      "model",  "--float-only",      "--keep-zeros",   "--data-dir",    "--threads",
-    "--restart", "--json", "--checkpoint-every"};
+    "--help",    "--data", "--labels",           "--loss",         "--loss-weight", "--batch-axis",
+    "--valid",   "-o",     "--network",          "--float-epochs", "--batch",       "--seed",
+    "task",      "model",  "--float-only",       "--keep-zeros",   "--data-dir",    "--threads",
+    "--restart", "--json", "--checkpoint-every", "--report"};
 
 void refuse_what_quantizes(const CLI::App& verb) {
   for (const CLI::Option* option : verb.get_options())
@@ -162,6 +166,7 @@ void add_network_training_flags(CLI::App& verb, NetworkTrainingFlags& flags) {
       ->check(at_least(1))
       ->type_name("STEPS");
   verb.add_flag("--restart", flags.restart, "Drop the state of an unfinished run");
+  add_report_flag(verb, flags.report);
   verb.add_flag("--json", flags.json, "Print one JSON object");
 }
 
@@ -185,6 +190,7 @@ void check_network_training_flags(const CLI::App& verb, const NetworkTrainingFla
 }
 
 void train_network(const NetworkTrainingFlags& flags, tasks::TrainRequest request) {
+  jobs::claim_training_report(flags.report, flags.output, terminal());
   request.recipe = training_recipe(flags.recipe, flags.profile);
   request.fixed_point_input = flags.profile == "hls4ml" || flags.profile == "finn";
   request.all_layers = flags.all_layers;

@@ -6,6 +6,7 @@
 
 #include "cli/flags/recipe_flags.h"
 #include "cli/flags/verb.h"
+#include "jobs/report_file.h"
 #include "tasks/train/trainer.h"
 
 namespace crumb::cli {
@@ -18,6 +19,7 @@ struct NetworkTrainingFlags {
   int epochs = -1, float_epochs = -1, seeds = 3, threads = 0, keep_every = 0;
   std::uint64_t seed = 0;
   bool all_layers = false, float_only = false, restart = false, json = false;
+  jobs::ReportFile report;
 };
 
 void add_network_training_flags(CLI::App& verb, NetworkTrainingFlags& flags);

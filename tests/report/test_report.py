@@ -309,6 +309,40 @@ def test_layers_and_advice_are_in_the_page(crumb, made, tmp_path):
     assert [row["layer"] for row in tables_of(check_page((tmp_path / "out.html").read_text()))["Layers"]] == [row["layer"] for row in rows]
 
 
+def test_a_sweep(crumb, made, tmp_path):
+    words = ["sweep", made / "net.onnx", "--formats", "int2:channel,int4:channel", "--methods", "rounding", "--data", made / "x.npy",
+             "--labels", made / "y.npy", "-o", tmp_path / "grid"]  # fmt: skip
+    printed = json.loads(crumb(*words, "--json", "--report", tmp_path / "out.json").stdout)
+    report = json.loads((tmp_path / "out.json").read_text())
+    rows = report["tables"]["grid"]["rows"]
+    assert [(row["format"], row["accuracy"], row["bytes"]) for row in rows] == [
+        (row["format"], row["scores"]["accuracy"], row["bytes"]) for row in printed["rows"]
+    ]
+    (chart,) = report["charts"]
+    assert [point["y"] for point in chart["points"]] == [row["accuracy"] for row in rows[1:]] and chart["level"] == rows[0]["accuracy"]
+    crumb(*words, "--report", tmp_path / "out.html")  # finished cells are not computed again
+    check_page((tmp_path / "out.html").read_text())
+    done = crumb(*words, "--report", tmp_path / "grid/sweep.json", status=2)
+    assert "--report" in done.stderr and "sweep.json" in done.stderr
+    assert json.loads((tmp_path / "grid/sweep.json").read_text())["rows"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_training(crumb, made, tmp_path):
+    words = ["train", "graph", made / "net.onnx", "--data", made / "x.npy", "--labels", made / "y.npy", "--loss", "ce", "--epochs", 2,
+             "--float-epochs", 1, "-o", tmp_path / "out"]  # fmt: skip
+    printed = json.loads(crumb(*words, "--json", "--report", tmp_path / "out.json").stdout)
+    report = json.loads((tmp_path / "out.json").read_text())
+    values = {row["network"]: row["value"] for row in report["tables"]["networks"]["rows"]}
+    assert (values["float"], values["trained"]) == (printed["float"], printed["quantized"])
+    assert report["recipe"] == printed["recipe"] and len(report["histograms"]) == 2
+    assert [row["bits_needed"] for row in report["tables"]["accumulators"]["rows"]] == [row["bits_needed"] for row in printed["accumulator"]]
+    done = crumb(*words, "--report", tmp_path / "out/report.json", status=2)
+    assert "is written by this run already" in done.stderr
+    crumb(*words[:-1], tmp_path / "again", "--report", tmp_path / "out.html")
+    check_page((tmp_path / "out.html").read_text())
+
+
 # --- Hostile names ----------------------------------------------------------------------------------------------------
 
 PIECES = ["<script>alert(1)</script>", "</script>", "</style>", "</title>", "<!--", "-->", "]]>", "<![CDATA[", '"', "'", "`", "&", "&lt;", "&#0;", "<",
@@ -369,7 +403,7 @@ def test_hostile_names_do_nothing_and_a_page_of_200_layers_is_small(crumb, hosti
 
 def test_hostile_names_in_what_quantizing_made(crumb, hostile):
     work, names = hostile
-    crumb("quantize", work / "net.onnx", "-o", work / "again.crumb", "--scheme", "W8A8", "--data", work / "x.npy", "--report", work / "made.html")
+    crumb("quantize", work / "net.onnx", "-o", work / "again.crumb", "--weights", "int8:channel", "--report", work / "made.html")
     text = (work / "made.html").read_text(encoding="utf-8")
     assert len(text.encode()) < 1_000_000
     assert sorted(row["weight"] for row in tables_of(check_page(text))["Weights"]) == sorted(map(visible, names))
