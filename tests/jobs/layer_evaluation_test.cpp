@@ -20,16 +20,16 @@ using graph::Graph;
 using graph::Tensor;
 using graph::testing::GraphBuilder;
 
-constexpr std::int64_t kChannels = 3, kSize = 6;
+constexpr std::int64_t kImageChannels = 3, kImageSize = 6;
 
 /// Convolutions in a row and beside each other, a pool, and a matrix product.
-Graph drawn_network(unsigned seed) {
-  GraphBuilder builder({-1, kChannels, kSize, kSize});
+Graph drawn_branches(unsigned seed) {
+  GraphBuilder builder({-1, kImageChannels, kImageSize, kImageSize});
   builder.random.seed(seed);
   builder.graph.values["x"].shape->front() = graph::Dim("N");
   const graph::Attribute pads = std::vector<std::int64_t>{1, 1, 1, 1};
   std::string value = "x";
-  std::int64_t width = kChannels;
+  std::int64_t width = kImageChannels;
   const unsigned count = 1 + seed % 3;
   for (unsigned i = 0; i < count; ++i) {
     const std::string name = std::to_string(i);
@@ -42,17 +42,17 @@ Graph drawn_network(unsigned seed) {
     value = "relu" + name;
     width = out;
   }
-  builder.weight("fc", {width * kSize * kSize, 4})
+  builder.weight("fc", {width * kImageSize * kImageSize, 4})
       .node("Flatten", {value}, "flat")
       .node("MatMul", {"flat", "fc"}, "y");
   return builder.done();
 }
 
-graph::Batches drawn_batches(unsigned seed) {
+graph::Batches image_batches(unsigned seed) {
   std::vector<std::vector<Tensor>> all;
   for (const std::int64_t count : {5, 3}) {
-    const std::vector<std::int64_t> shape{count, kChannels, kSize, kSize};
-    const auto numbers = static_cast<std::size_t>(count * kChannels * kSize * kSize);
+    const std::vector<std::int64_t> shape{count, kImageChannels, kImageSize, kImageSize};
+    const auto numbers = static_cast<std::size_t>(count * kImageChannels * kImageSize * kImageSize);
     all.push_back({Tensor::floats(shape, testing::normal_values(numbers, seed + numbers))});
   }
   return [all](const std::function<void(const std::vector<Tensor>&)>& batch) {
@@ -60,7 +60,7 @@ graph::Batches drawn_batches(unsigned seed) {
   };
 }
 
-Graph quantized(const Graph& network, const graph::Batches& batches) {
+Graph quantized_by_plan(const Graph& network, const graph::Batches& batches) {
   Recipe recipe;
   recipe.weights = QuantSpec::parse("int3:channel");
   recipe.activations = QuantSpec::parse_activations("uint5:tensor");
@@ -91,9 +91,9 @@ EvaluateLayers measured(const Graph& model, const Graph& baseline, const graph::
 TEST_CASE("layers have the same figures whatever fits in memory") {
   for (unsigned seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
-    const Graph network = drawn_network(seed);
-    const graph::Batches batches = drawn_batches(seed);
-    const Graph model = quantized(network, batches);
+    const Graph network = drawn_branches(seed);
+    const graph::Batches batches = image_batches(seed);
+    const Graph model = quantized_by_plan(network, batches);
     const EvaluateLayers meant = measured(model, network, batches, std::uint64_t{1} << 30);
     CHECK(meant.samples == 8);
     CHECK(meant.layers.size() == 2 * (1 + seed % 3) + 1);
@@ -116,9 +116,9 @@ TEST_CASE("what was measured until a person asks to stop is kept") {
       if (progress.done == 3) throw Interrupted();
     }
   };
-  const Graph network = drawn_network(2);
-  const graph::Batches batches = drawn_batches(2);
-  const Graph model = quantized(network, batches);
+  const Graph network = drawn_branches(2);
+  const graph::Batches batches = image_batches(2);
+  const Graph model = quantized_by_plan(network, batches);
   Stopping stopping;
   bool interrupted = false;
   const EvaluateLayers made = evaluate_layers({.path = "model",
