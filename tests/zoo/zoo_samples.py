@@ -54,18 +54,24 @@ def text_lines(seed, count, height=48, width=320, turned=False, texts=None):
     return np.stack(lines)
 
 
-def text_pages(seed, count, side=320):
-    """Pages with several lines, [count, 3, side, side] in -1..1."""
+def text_pages(seed, count, side=320, inked=None):
+    """Pages with several lines, [count, 3, side, side] in -1..1. `inked` gets of each page where its lines' boxes are, [side, side]."""
     random = np.random.default_rng(seed)
     pages = []
     for _ in range(count):
         image, ink = _ink(random, (side, side))
         draw, y = ImageDraw.Draw(image), random.uniform(5, 30)
+        boxes = np.zeros((side, side), np.uint8)
         while y < side - 20:
             size = int(random.uniform(12, 34))
-            draw.text((random.uniform(4, side / 3), y), _words(random, random.integers(5, 24)), ink, ImageFont.load_default(size))
+            line = (random.uniform(4, side / 3), y), _words(random, random.integers(5, 24))
+            draw.text(*line, ink, ImageFont.load_default(size))
+            left, top, right, bottom = draw.textbbox(*line, ImageFont.load_default(size))
+            boxes[int(top) : int(bottom) + 1, int(left) : int(right) + 1] = 1
             y += size * random.uniform(1.2, 2.2)
         pages.append(_as_input(image, random))
+        if inked is not None:
+            inked.append(boxes)
     return np.stack(pages)
 
 
