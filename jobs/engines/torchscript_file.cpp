@@ -105,12 +105,11 @@ std::vector<std::string> by_own_names(const std::vector<std::string>& requests,
   for (const std::string& requested : requests) {
     const auto name = std::ranges::find_if(
         called, [&](const std::string& one) { return requested.starts_with(one + "="); });
-    if (name == called.end())
-      translated.push_back(requested);
-    else if (!are_called_so && called.size() == own.size())
+    const bool is_by_place = name != called.end() && !are_called_so && called.size() == own.size();
+    if (is_by_place)
       translated.push_back(own[static_cast<std::size_t>(name - called.begin())] +
                            requested.substr(name->size()));
-    else if (has(own, *name))
+    else if (name == called.end() || has(own, *name))
       translated.push_back(requested);
   }
   return translated;
