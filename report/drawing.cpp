@@ -180,11 +180,11 @@ class ChartDrawing {
       const std::string name = shortened(point->name);
       const bool is_right = x(point->x) > kWidth * .6;
       const double width = kLetter * static_cast<double>(name.size());
-      const double at_x = x(point->x) + (is_right ? -10 : 10), at_y = y(point->y) - 8;
+      const double at_x = x(point->x) + (is_right ? -10 : 10),
+                   at_y = y(point->y) < 2 * kLine ? y(point->y) + 18 : y(point->y) - 8;
       const Box box{is_right ? at_x - width : at_x, at_y - kLine + 3, is_right ? at_x : at_x + width,
                     at_y + 1};
-      if (at_y < kLine || std::ranges::any_of(taken, [&](const Box& other) { return box.meets(other); }))
-        continue;
+      if (std::ranges::any_of(taken, [&](const Box& other) { return box.meets(other); })) continue;
       taken.push_back(box);
       drawn += element("name", at_x, at_y, name, is_right ? " text-anchor=\"end\"" : "");
     }

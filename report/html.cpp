@@ -49,7 +49,8 @@ std::string cell_of(const Cell& cell, const Column& column, bool is_first) {
   return "<td class=\"n\"" + value + ">" + html(cell.text) + "</td>";
 }
 
-std::string table_of(const Table& table) {
+std::string table_of(const Table& whole) {
+  const Table table = without_empty_columns(whole);
   std::string made;
   if (!table.note.empty()) made += "<p class=\"soft\">" + html(table.note) + "</p>";
   const std::string id = "t-" + table.key;

@@ -31,7 +31,8 @@ std::string row_of(const std::vector<std::string>& cells) {
   return made + "\n";
 }
 
-std::string lines_of_table(const Table& table) {
+std::string lines_of_table(const Table& whole) {
+  const Table table = without_empty_columns(whole);
   std::string made = "\n## " + markdown(table.title) + "\n\n";
   if (!table.note.empty()) made += markdown(table.note) + "\n\n";
   std::vector<std::string> heads, lines;

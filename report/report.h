@@ -35,6 +35,9 @@ struct Table {
   std::vector<std::vector<Cell>> rows;  ///< each as many cells as columns
 };
 
+/// The table without the columns in which nothing is known.
+Table without_empty_columns(const Table& table);
+
 /// A line of the summary.
 struct Fact {
   std::string name;

@@ -148,6 +148,11 @@ class SentenceEvaluation {
     std::vector<double> distance;
     for (std::size_t i = 0; i < output.samples(); ++i) distance.push_back(output.distance(i));
     made.worst = worst_samples(nullptr, nullptr, distance, request_.worst);
+    for (WorstSample& worst : made.worst) {
+      if (request_.report.path.empty()) break;
+      for (std::size_t i = 0; i < of_line(); ++i)
+        worst.text += (i > 0 ? "\n" : "") + sentences_[worst.sample * of_line() + i];
+    }
     made.conditions = hold(request_.fail_if, made, 0);
     return made;
   }

@@ -109,7 +109,7 @@ void add_conditions(const EvaluateReport& report, report::Report& page) {
 Table models_of(const EvaluateReport& report, const Sizes& sizes, const std::vector<StoredModel>& stored) {
   Table table{.key = "models",
               .title = "Models",
-              .note = "By the first metric; all are below.",
+              .note = "",
               .columns = {{"model", "model"},
                           {"bytes", "size", true},
                           {"bits", "bits a weight", true},

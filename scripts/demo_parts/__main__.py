@@ -9,6 +9,7 @@ from pathlib import Path
 
 import encoder
 import language
+import pages
 from terminal import Crumb, link, paragraph, say
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -58,6 +59,9 @@ def main():
     language.show(crumb, full)
     heading("3. A network for small machines, and how wide its sums are")
     digits(crumb)
+    heading("4. What was lost, to look at")
+    pages.show(crumb)
+    crumb.say_notes()
     heading("Worth trying next")
     folder, command = os.path.relpath(out), os.path.relpath(binary)
     say(f"{command} generate {folder}/language_8.crumb --chat\n"
