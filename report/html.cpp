@@ -56,7 +56,8 @@ std::string table_of(const Table& whole) {
   const std::string id = "t-" + table.key;
   made += "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-labelledby=\"" + id +
           "\"><table><caption id=\"" + id + "\">" + html(table.title) + ": " +
-          count_text(table.rows.size(), "row") + "; a column's name sorts by it</caption><thead><tr>";
+          count_text(table.rows.size(), "row") +
+          "<span class=\"hint\">; a column's name sorts by it</span></caption><thead><tr>";
   for (const Column& column : table.columns) made += head_of(column);
   made += "</tr></thead><tbody>\n";
   for (const std::vector<Cell>& row : table.rows) {

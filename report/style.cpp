@@ -83,8 +83,8 @@ pre{overflow-x:auto;font-family:ui-monospace,Menlo,Consolas,monospace}
 footer{color:var(--soft);font-size:.85rem;padding-bottom:2rem;margin-top:2rem}
 @media print{:root{color-scheme:light;--page:#fff;--card:#fff;--text:#000;--soft:#333;--line:#999;--link:#000;
 --s0:#0b5cad;--s1:#b3390e;--s2:#1a7340;--s3:#7b3aa8;--s4:#8a5a00;--s5:#475569}
-body{font-size:10pt}nav,.skip{display:none}th button::after{content:""!important}
-.wide{overflow:visible;border:0}table{font-size:8pt}th,td{padding:.15rem .35rem;min-width:0!important}
+body{font-size:10pt}nav,.skip,.hint{display:none}th button::after{content:""!important}
+.wide{overflow:visible;border:0}table{font-size:7.5pt}th,td{padding:.15rem .35rem;min-width:0!important}
 thead th{white-space:normal}pre,blockquote{white-space:pre-wrap;overflow-wrap:anywhere;max-height:none}
 tr,.facts div,.layers>li,.samples>li,.chart{break-inside:avoid}h2,h3{break-after:avoid}
 .facts,.layers{grid-template-columns:repeat(3,1fr)}

@@ -97,7 +97,7 @@ def quantized_graphs(name, stem, data, given):
         yield ["run", f"{made}.onnx", "--input", given, "--output", f"{made}.npy"]
         yield from ([verb, f"{made}.crumb", *more] for verb in ("inspect", "cost") for more in ([], ["--json"]))
         yield ["verify", f"{made}.crumb", "--accumulator", "12", "--json"]
-        yield from (["eval", f"{made}.crumb", "--baseline", name, "--data", data, *more] for more in ([], ["--json"]))
+        yield from (["eval", f"{made}.crumb", "--baseline", name, "--data", data, *more] for more in ([], ["--json"], ["--report", f"{made}.md"]))
         for form in ("qonnx", "qcdq", "float"):  # with FINN's average pool in QONNX alone
             yield Refusable(["export", f"{made}.crumb", "-o", f"{made}_{form}.onnx", "--to", form])
             yield Refusable(["convert", f"{made}.onnx", f"{made}_to_{form}.onnx", "--to", form])
