@@ -38,11 +38,11 @@ std::string png_of(const Picture& picture) {
     lines += '\0';  // no filter
     lines.append(reinterpret_cast<const char*>(picture.pixels.data()) + y * row, row);
   }
-  constexpr char kGray = 0, kColours = 2, kBitDepth = 8;
+  constexpr char kGray = 0, kRgb = 2, kBitDepth = 8;
   std::string head = big_endian(static_cast<std::uint32_t>(picture.width)) +
                      big_endian(static_cast<std::uint32_t>(picture.height));
   head += kBitDepth;
-  head += picture.channels == 3 ? kColours : kGray;
+  head += picture.channels == 3 ? kRgb : kGray;
   head += std::string(3, '\0');  // deflate, its filters, no interlacing
   return "\x89PNG\r\n\x1a\n" + chunk("IHDR", head) + chunk("IDAT", deflated(lines)) + chunk("IEND", "");
 }

@@ -143,7 +143,9 @@ void add_losses(const fs::path& log, report::Report& page) {
 
 /// What else the report says in a word or number.
 void add_rest(const Json& training, report::Report& page) {
-  for (const auto& [name, value] : training.items()) {
+  for (const auto& item : training.items()) {
+    const std::string& name = item.key();
+    const Json& value = item.value();
     const bool is_measured =
         std::ranges::any_of(kMeasured, [&](const auto& one) { return name == one.first; });
     if (is_measured || name == "recipe" || name == "request" || name == "metric" || value.is_structured() ||
