@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "base/files/interrupt.h"
 #include "graph/batches.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "graph/quantize/apply.h"
@@ -37,6 +38,7 @@ class EdgeCosts::Network {
   }
 
   double cost(const std::vector<PlannedEdge>& edges) const {
+    check_interrupt();
     std::vector<Tensor> inputs = inputs_;
     Graph part = values_.empty() ? graph_ : behind(edges, inputs);
     if (part.outputs.empty()) return 0;

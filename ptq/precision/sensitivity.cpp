@@ -139,7 +139,10 @@ FloatResults::FloatResults(const Setting& setting, Distance distance, std::size_
 std::vector<std::vector<Tensor>> FloatResults::results_of(const graph::Graph& network) const {
   const std::unique_ptr<graph::Executable> ready = setting_.engine->prepare(network);
   std::vector<std::vector<Tensor>> made;
-  for (const std::vector<Tensor>& input : inputs_) made.push_back(ready->run(input));
+  for (const std::vector<Tensor>& input : inputs_) {
+    check_interrupt();
+    made.push_back(ready->run(input));
+  }
   return made;
 }
 
