@@ -75,7 +75,7 @@ std::string lines_of_samples(const Report& report) {
       made +=
           (i > 0 ? ", " : " ") + markdown(sample.facts[i].name) + " " + markdown(sample.facts[i].value.text);
     if (!sample.text.empty()) made += " - " + markdown(sample.text);
-    made += "\n";
+    made += '\n';
   }
   return made;
 }
@@ -86,7 +86,7 @@ std::string markdown_of(const Report& report) {
   std::string made = "# " + markdown(report.title) + "\n\n";
   if (!report.sentence.empty()) made += markdown(report.sentence) + "\n\n";
   for (const Fact& fact : report.summary) made += fact_of(fact);
-  if (!report.notes.empty()) made += "\n";
+  if (!report.notes.empty()) made += '\n';
   for (const std::string& note : report.notes) made += "- note: " + markdown(note) + "\n";
   for (const Chart& chart : report.charts)
     if (!chart.is_of_lines) made += lines_of_chart(chart);

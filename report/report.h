@@ -14,7 +14,7 @@ namespace crumb::report {
 /// A cell of a table, or the value of a fact.
 struct Cell {
   Cell() = default;
-  Cell(std::string words) : text(std::move(words)) {}
+  explicit Cell(std::string words) : text(std::move(words)) {}
   Cell(std::string shown, double value) : text(std::move(shown)), number(value) {}
 
   std::string text;              ///< as people read it; "": nothing is known

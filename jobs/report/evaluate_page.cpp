@@ -370,9 +370,9 @@ void add_samples(const EvaluateReport& report, report::Report& page) {
         sample.facts.push_back({.name = name, .value = std::move(cell)});
       };
       if (!worst.label.empty()) {
-        add("label", worst.label);
-        add("baseline", worst.baseline_answer);
-        add("model", worst.answer);
+        add("label", Cell(worst.label));
+        add("baseline", Cell(worst.baseline_answer));
+        add("model", Cell(worst.answer));
       }
       if (worst.baseline && worst.model && !model.metrics.empty()) {
         add(report.first_metric + ", baseline", number_cell(*worst.baseline, model.metrics[0].name.digits));

@@ -30,13 +30,13 @@ std::string sentence_of(const QuantizeReport& report) {
     text = bytes_cell(report.output_bytes).text + (report.upper_bound ? " at most" : "") + " from " +
            bytes_cell(report.input_bytes).text + ", " + ratio_text(report);
   if (report.bits_per_weight > 0) text += ", at " + fixed(report.bits_per_weight, 3) + " bits a weight";
-  text += ".";
+  text += '.';
   if (report.comparison && !report.comparison->outputs.empty() && report.comparison->outputs[0].is_finite()) {
     const graph::OutputAgreement& output = report.comparison->outputs[0];
     text +=
         " On the samples, output " + output.output + " keeps " + fixed(output.distortion.sqnr_db, 2) + " dB";
     if (output.top1) text += ", and its largest element in " + fixed(100 * *output.top1, 2) + " % of rows";
-    text += ".";
+    text += '.';
   }
   return text;
 }

@@ -22,12 +22,12 @@ using report::Table;
 
 /// A number of the report, or its text, or nothing.
 Cell cell_of(const Json& value, int digits = -1) {
-  if (value.is_number_integer()) return {value.dump(), value.get<double>()};
+  if (value.is_number_integer()) return Cell(value.dump(), value.get<double>());
   if (value.is_number())
     return digits < 0 ? Cell(report::short_number(value.get<double>()), value.get<double>())
                       : number_cell(value.get<double>(), digits);
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return std::string(value.get<bool>() ? "yes" : "no");
+  if (value.is_string()) return Cell(value.get<std::string>());
+  if (value.is_boolean()) return Cell(value.get<bool>() ? "yes" : "no");
   return {};
 }
 

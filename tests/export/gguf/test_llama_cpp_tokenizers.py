@@ -20,7 +20,7 @@ READ = [path for path in vocabularies.FILES if vocabularies.name_of(path) not in
 
 def llama_ids(llama_tool, model, text, folder):
     (folder / "text").write_bytes(text.encode())
-    said = llama_tool("llama-tokenize", "-m", model, "-f", folder / "text", "--ids", "--log-disable", "--no-bos")
+    said = llama_tool("llama-tokenize", "-m", model, "-f", folder / "text", "--ids", "--log-disable", "--no-bos", "--no-escape")
     return json.loads(re.search(r"\[[\d, ]*\]", said)[0])
 
 
